@@ -1,0 +1,25 @@
+# Bootstrap only: makes .venv from the lock, then hands over to Snakemake and pytest.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+
+.PHONY: report test lock
+report: $(READY)
+	$(VENV)/bin/snakemake --cores all reports/summary.html
+
+test: $(READY)
+	tests/browser/install-chromium
+	$(VENV)/bin/python -m pytest
+
+# Renew requirements.lock from pyproject.toml (needs uv).
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --upgrade --output-file requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "privmix needs Python 3.11 or newer; say which with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@

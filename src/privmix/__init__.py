@@ -1,0 +1,1 @@
+"""Privmix: which private mechanism, at which epsilon, at what cost, and what an attacker still learns."""

@@ -1,0 +1,327 @@
+"""The files between stages: what they hold, and how they are written whole or not at all."""
+
+import contextlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict
+
+from privmix.errors import UserError
+
+METADATA_KEY = b"privmix"
+RESULT_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("dataset", "mechanism", "method", "trust")]
+    + [(name, pa.float64()) for name in ("epsilon", "delta")]
+    + [(name, pa.string()) for name in ("unit", "relation")]
+    + [("replicate", pa.int64()), ("metric", pa.string()), ("value", pa.float64())]
+)
+RESULT_COLUMNS = tuple(RESULT_SCHEMA.names)
+
+
+class Part(BaseModel):
+    """Base of what is stored as JSON: frozen, no unknown keys, infinities kept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class Axis(Part):
+    """One coordinate of the mixture: normalised = (value - centre) * scale."""
+
+    name: str
+    description: str
+    unit: str
+    geographic: Literal["latitude", "longitude"] | None
+    lower: float
+    upper: float
+    resolution: float
+    centre: float
+    scale: float
+
+
+class Attribute(Part):
+    """A categorical attribute with its public list of values; a record stores the index."""
+
+    name: str
+    description: str
+    values: tuple[str, ...]
+
+
+class Domain(Part):
+    """What is public about a dataset, and all that a local mechanism's fit may know of it."""
+
+    dataset: str
+    title: str
+    axes: tuple[Axis, ...]
+    attributes: tuple[Attribute, ...]
+    unit: Literal["record", "person"]
+    relation: Literal["replace_one", "add_remove"]
+    max_records_per_person: int
+    visibility: Literal["public", "synthetic", "sensitive"]
+    rows: int  # public number of training records
+
+    @property
+    def lower(self) -> np.ndarray:
+        """Lower corner of the public box in normalised units."""
+        return np.array([(axis.lower - axis.centre) * axis.scale for axis in self.axes])
+
+    @property
+    def upper(self) -> np.ndarray:
+        """Upper corner of the public box in normalised units."""
+        return np.array([(axis.upper - axis.centre) * axis.scale for axis in self.axes])
+
+    @property
+    def resolution(self) -> np.ndarray:
+        """Public smallest scale of interest per axis in normalised units."""
+        return np.array([axis.resolution * axis.scale for axis in self.axes])
+
+    def normalise(self, values: np.ndarray) -> np.ndarray:
+        """Original units to normalised coordinates."""
+        return (values - [axis.centre for axis in self.axes]) * [axis.scale for axis in self.axes]
+
+    def restore(self, points: np.ndarray) -> np.ndarray:
+        """Normalised coordinates back to original units."""
+        return points / [axis.scale for axis in self.axes] + [axis.centre for axis in self.axes]
+
+
+class RowCounts(Part):
+    """What became of the raw rows."""
+
+    read: int
+    kept: int
+    dropped: dict[str, int]
+    clipped: dict[str, int]
+    persons: int
+    train: int
+    holdout: int
+
+
+class CleanInfo(Part):
+    """Schema metadata of the clean Parquet."""
+
+    domain: Domain
+    entry_digest: str
+    raw_sha256: str
+    counts: RowCounts
+    isolated: tuple[int, ...]  # pseudonyms of the people to follow, in the catalog's order
+
+
+@dataclass(frozen=True)
+class CleanData:
+    """The clean Parquet in memory."""
+
+    info: CleanInfo
+    points: np.ndarray  # (n, d) float64, inside the unit ball
+    codes: dict[str, np.ndarray]  # attribute -> (n,) integer codes
+    person: np.ndarray  # (n,) uint64
+    train: np.ndarray  # (n,) bool
+
+    @property
+    def isolated_rows(self) -> np.ndarray:
+        """Row numbers of the isolated people, in the catalog's order."""
+        rows = [np.flatnonzero(self.person == np.uint64(person))[:1] for person in self.info.isolated]
+        return np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
+
+
+class Privacy(Part):
+    """The claim of one model or one private file, with the ledger that carries it."""
+
+    budget_epsilon: float
+    budget_delta: float
+    epsilon: float  # what the ledger adds up to; infinite where nothing is private
+    delta: float
+    unit: Literal["record", "person"]
+    relation: Literal["replace_one", "add_remove"]
+    trust: Literal["central", "local"]
+    mode: Literal["benchmark", "release"]
+    accountant: str
+    ledger: tuple[dict[str, Any], ...]
+
+
+class Proportion(Part):
+    """Estimated share of one value of an attribute, with 95 % intervals."""
+
+    attribute: str
+    value: str
+    estimate: float
+    standard_error: float
+    normal: tuple[float, float]
+    chebyshev: tuple[float, float]
+
+
+class Fitted(Part):
+    """One replicate's mixture in normalised coordinates, and what was released to get it."""
+
+    replicate: int
+    weights: list[float]
+    means: list[list[float]]
+    covariances: list[list[list[float]]]
+    seconds: float
+    transcript: list[dict[str, Any]] = []
+    proportions: list[Proportion] = []
+    notes: list[str] = []
+
+
+class ModelFile(Part):
+    """`data/models/<dataset>/<mechanism>/eps-<epsilon>.json`."""
+
+    notice: str
+    domain: Domain
+    mechanism: str
+    method: str
+    parameters: dict[str, Any]
+    privacy: Privacy
+    models: tuple[Fitted, ...]
+    failure: str | None = None  # a sentence, when the mechanism cannot work on this data
+
+
+class PrivateInfo(Part):
+    """Schema metadata of a private Parquet."""
+
+    notice: str
+    domain: Domain
+    mechanism: str
+    method: str
+    parameters: dict[str, Any]
+    privacy: Privacy
+    seconds: list[float]  # per replicate
+    failure: str | None = None
+
+
+class ScoresInfo(Part):
+    """Schema metadata of a scores Parquet: what the report needs beside the numbers."""
+
+    dataset: str
+    mechanism: str
+    method: str
+    trust: Literal["central", "local"]
+    epsilon: float
+    roc: list[tuple[float, float]]  # (false-positive rate, true-positive rate), loss attack, first replicate
+    worst_person: str | None = None
+    notes: list[str] = []
+    failure: str | None = None
+
+
+BENCHMARK_NOTICE = (
+    "Benchmark file: its noise comes from a known seed and several replicates share one dataset. "
+    "It must not be published."
+)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that becomes `path` only if the block succeeds."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Part) -> None:
+    """Write a stored part as JSON."""
+    with replacing(path) as temporary:
+        temporary.write_text(content.model_dump_json(indent=1), encoding="utf-8")
+
+
+def read_model(path: Path) -> ModelFile:
+    """Read a model JSON."""
+    return ModelFile.model_validate_json(Path(path).read_text(encoding="utf-8"))
+
+
+def with_info(schema: pa.Schema, info: Part) -> pa.Schema:
+    """The schema carrying `info` in its metadata."""
+    return schema.with_metadata({METADATA_KEY: info.model_dump_json().encode()})
+
+
+def write_table(path: Path, table: pa.Table, info: Part) -> None:
+    """Write a Parquet file that carries `info` in its metadata."""
+    table = table.replace_schema_metadata(with_info(table.schema, info).metadata)
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def read_table(path: Path) -> pa.Table:
+    """Read a Parquet file of this project, or say what is wrong with it."""
+    try:
+        table = pq.ParquetFile(path).read()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(f"{path} cannot be read as Parquet ({error}); delete it and run again.") from error
+    if METADATA_KEY not in (table.schema.metadata or {}):
+        raise UserError(f"{path} was not written by privmix; delete it and run again.")
+    return table
+
+
+def read_schema(path: Path) -> pa.Schema:
+    """The schema of a Parquet file of this project, without its rows."""
+    return pq.read_schema(path)
+
+
+def info_of(table: pa.Table | pa.Schema, kind: type[Part]) -> Any:
+    """The `kind` stored in a table's metadata."""
+    schema = table if isinstance(table, pa.Schema) else table.schema
+    return kind.model_validate_json(schema.metadata[METADATA_KEY])
+
+
+def clean_schema(dimensions: int, attributes: tuple[str, ...]) -> pa.Schema:
+    """Columns of the clean Parquet."""
+    return pa.schema(
+        [("person", pa.uint64())]
+        + [(f"x{axis}", pa.float64()) for axis in range(dimensions)]
+        + [(f"c_{name}", pa.int16()) for name in attributes]
+        + [("split", pa.dictionary(pa.int8(), pa.string()))]
+    )
+
+
+def read_clean(path: Path) -> CleanData:
+    """Read a clean Parquet into memory."""
+    table = read_table(path)
+    info = info_of(table, CleanInfo)
+    domain = info.domain
+    columns = [table[f"x{axis}"].to_numpy() for axis in range(len(domain.axes))]
+    return CleanData(
+        info=info,
+        points=np.column_stack(columns),
+        codes={a.name: table[f"c_{a.name}"].to_numpy() for a in domain.attributes},
+        person=table["person"].to_numpy(),
+        train=np.asarray(table["split"].cast(pa.string()).to_numpy(zero_copy_only=False) == "train"),
+    )
+
+
+def epsilon_name(epsilon: float) -> str:
+    """How an epsilon is written in paths: `eps-0.1`, `eps-inf`."""
+    return f"eps-{format(epsilon, 'g')}"
+
+
+def json_safe(value: Any) -> Any:
+    """Numpy and infinities to what JSON holds."""
+    if isinstance(value, np.ndarray):
+        return json_safe(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [json_safe(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON with sorted keys, for command lines and digests."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

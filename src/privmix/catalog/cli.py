@@ -1,0 +1,119 @@
+"""`privmix catalog list | show NAME | check NAME`: the data catalog for people."""
+
+import argparse
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from privmix.artefacts import RowCounts
+from privmix.catalog import store
+from privmix.catalog.acquire import acquire
+from privmix.catalog.entry import Entry
+from privmix.catalog.listing import page, table
+from privmix.errors import UserError
+
+DEFAULT_FOLDER = "data/catalog"
+
+
+def add_parser(commands: Any) -> None:
+    """Register the sub-command with argparse's sub-parsers."""
+    catalog = commands.add_parser("catalog", help="list, show and check the datasets")
+    verbs = catalog.add_subparsers(dest="verb", required=True, metavar="VERB")
+    _verb(verbs, "list", _list, "one line per dataset")
+    _verb(verbs, "show", _show, "all that is known of one dataset").add_argument("name", metavar="NAME")
+    check = _verb(verbs, "check", _check, "get a dataset, clean it, and count its rows")
+    check.add_argument("name", metavar="NAME")
+    check.add_argument(
+        "--source", type=Path, metavar="PATH", help="local file to read instead; expected counts are skipped"
+    )
+
+
+def _verb(verbs: Any, name: str, call: Any, summary: str) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(name, help=summary, description=summary)
+    parser.add_argument(
+        "--catalog",
+        action="append",
+        metavar="DIR",
+        help=f"folder of catalog entries; may be given several times, later ones win (default: {DEFAULT_FOLDER})",
+    )
+    parser.set_defaults(call=call)
+    return parser
+
+
+def _folders(arguments: argparse.Namespace) -> list[str]:
+    return arguments.catalog or [DEFAULT_FOLDER]
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    entries, problems = [], []
+    for name in store.names(_folders(arguments)):
+        try:
+            entries.append(store.find(name, _folders(arguments))[0])
+        except UserError as problem:
+            problems.append(str(problem))
+    if not entries and not problems:
+        raise UserError(f"there is no .yaml file in {', '.join(_folders(arguments))}; add an entry.")
+    if entries:
+        print(table(entries), flush=True)
+    if problems:
+        raise UserError("\n".join(problems))
+
+
+def _show(arguments: argparse.Namespace) -> None:
+    entry, path = store.find(arguments.name, _folders(arguments))
+    print(page(entry, path))
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from privmix.clean.pipeline import clean
+
+    entry, _ = store.find(arguments.name, _folders(arguments))
+    overridden = arguments.source is not None
+    with tempfile.TemporaryDirectory(prefix="privmix-check-") as folder:
+        raw = Path(folder) / f"{entry.name}.raw"
+        acquire(entry, raw, arguments.source)
+        info = clean(
+            entry,
+            raw,
+            Path(folder) / f"{entry.name}.parquet",
+            master_seed=0,
+            key=secrets.token_bytes(32),
+            overridden=overridden,
+        )
+    print(account(entry, info.counts))
+    print(_verdict(entry, overridden))
+
+
+def account(entry: Entry, counts: RowCounts) -> str:
+    """What became of the rows, in sentences."""
+    lines = [f"{entry.name}: {counts.read:,} rows read, {counts.kept:,} kept."]
+    if counts.dropped:
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in sorted(counts.dropped.items()))
+        lines.append(f"Dropped {sum(counts.dropped.values()):,}: {reasons}.")
+    else:
+        lines.append("No row was dropped.")
+    if counts.clipped:
+        columns = ", ".join(f"{number:,} in {column}" for column, number in sorted(counts.clipped.items()))
+        lines.append(f"Clipped to the public bounds: {columns}.")
+    else:
+        lines.append("No value was out of its public bounds.")
+    if entry.privacy.person_column is None:
+        lines.append("There is no person column: every row counts as its own person.")
+    else:
+        lines.append(f"{counts.persons:,} people.")
+    lines.append(f"{counts.train:,} rows for training, {counts.holdout:,} held out.")
+    return "\n".join(lines)
+
+
+def _verdict(entry: Entry, overridden: bool) -> str:
+    known = [
+        f"{figure:,} {what}"
+        for what, figure in (("rows", entry.expected.rows), ("people", entry.expected.persons))
+        if figure is not None
+    ]
+    if overridden:
+        return "Checksum and expected counts were not checked, because a local file was given."
+    if not known:
+        return "The entry states no expected counts."
+    return f"That is what the entry expects: {' and '.join(known)}."

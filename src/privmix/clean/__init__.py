@@ -1,0 +1,1 @@
+"""From raw rows to normalised records, using public bounds only."""

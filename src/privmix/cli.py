@@ -1,0 +1,31 @@
+"""The command `privmix`: the parts of the project that people call by hand."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from privmix.catalog import cli as catalog
+from privmix.stages import run
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the sub-command; what the user can mend ends in one sentence and exit status 1."""
+    parser = argparse.ArgumentParser(
+        prog="privmix", description="Private Gaussian mixtures: what may be published, at which epsilon?"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    catalog.add_parser(commands)
+    arguments = parser.parse_args(argv)
+    try:
+        run(arguments.command, lambda: arguments.call(arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (a pager, head) has gone; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        sys.exit("\nprivmix: interrupted.")
+
+
+if __name__ == "__main__":
+    main()

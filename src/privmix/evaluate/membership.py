@@ -1,0 +1,69 @@
+"""Membership inference by loss: records that a model likes were probably in its training data.
+
+The attacker scores each record by its log density and calls the high ones members (Yeom et al. 2018). `members`
+and `others` are the scores of records that were and were not in the training data.
+"""
+
+import math
+
+import numpy as np
+
+
+def auc(members: np.ndarray, others: np.ndarray) -> float:
+    """Probability that a member scores above another record, ties counting one half (Mann and Whitney)."""
+    ordered = np.sort(others)
+    below = np.searchsorted(ordered, members, side="left")
+    not_above = np.searchsorted(ordered, members, side="right")
+    return float((below + not_above).mean() / (2 * len(others)))
+
+
+def true_positive_rate(members: np.ndarray, others: np.ndarray, false_positive_rate: float) -> float | None:
+    """Share of members found when at most that share of others is accused; None where others are too few."""
+    if len(others) * false_positive_rate < 1:
+        return None
+    accused = math.floor(len(others) * false_positive_rate)
+    threshold = np.sort(others)[::-1][accused]
+    return float((members > threshold).mean())
+
+
+def roc(members: np.ndarray, others: np.ndarray, points: int = 200) -> list[tuple[float, float]]:
+    """(false-positive rate, true-positive rate) at rates spread evenly in the logarithm, then 1."""
+    ordered = np.sort(others)[::-1]
+    accused = np.unique(np.geomspace(1, len(others), points).astype(np.int64) - 1)
+    found = 1 - np.searchsorted(np.sort(members), ordered[accused], side="right") / len(members)
+    curve = [(float(rate), float(hit)) for rate, hit in zip(accused / len(others), found, strict=True)]
+    return [*curve, (1.0, 1.0)]
+
+
+def auc_interval(
+    estimate: float, members: int, others: int, z: float = 1.959963984540054
+) -> tuple[float, float]:
+    """95 % interval for an AUC that stays honest at 0 and 1 (Newcombe 2006, method 5).
+
+    Its ends are where |estimate - θ| = z sqrt(V(θ)), with Hanley and McNeil's variance V under equal sizes.
+    """
+
+    def deviation(theta: float) -> float:
+        size = (members + others) / 2
+        spread = 1 + (size - 1) * ((1 - theta) / (2 - theta) + theta / (1 + theta))
+        return z * math.sqrt(theta * (1 - theta) * spread / (members * others))
+
+    def end(inside: float, outside: float) -> float:
+        for _ in range(60):
+            middle = (inside + outside) / 2
+            if abs(estimate - middle) <= deviation(middle):
+                inside = middle
+            else:
+                outside = middle
+        return inside
+
+    return end(estimate, 0.0), end(estimate, 1.0)
+
+
+def auc_ceiling(epsilon: float, delta: float) -> float:
+    """Largest AUC that (epsilon, delta)-DP allows any attacker.
+
+    Kairouz, Oh, Viswanath 2015, Theorem 2.1 bounds the ROC by max over the region's two lines and δ; the area
+    under that bound is 1 - (1-δ)²/(1+e^ε).
+    """
+    return 1 - (1 - delta) ** 2 / (1 + math.exp(min(epsilon, 700.0)))

@@ -1,0 +1,1 @@
+"""Private mechanisms: one module each, where noise and mixtures meet."""

@@ -1,0 +1,143 @@
+"""The contract of a mechanism: what it sees, what it may spend, what it gives back.
+
+A central mechanism fits the records; a local one first randomises each record (`privatise`), and its fit sees
+the reports alone. Everything that a mechanism knows beside its view is public and stands in `Spec`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pydantic.dataclasses
+from pydantic import ConfigDict
+
+from privmix.artefacts import CleanData, Domain, Proportion
+from privmix.errors import MechanismFailure
+from privmix.mixture.model import Mixture
+from privmix.privacy.accounting import Budget, Claim
+from privmix.privacy.ledger import Event
+from privmix.privacy.noise import NoiseSource, SeededNoise
+from privmix.privacy.relation import Neighbours
+from privmix.privacy.streams import stream
+
+# A mechanism is a frozen dataclass whose fields are its parameters; unknown ones are errors.
+parameters: Callable[[type], Any] = pydantic.dataclasses.dataclass(
+    frozen=True, kw_only=True, config=ConfigDict(extra="forbid")
+)
+
+
+@dataclass(frozen=True)
+class Records:
+    """The training records: private."""
+
+    points: np.ndarray  # (n, d), inside the public box
+    codes: Mapping[str, np.ndarray] = field(default_factory=dict)  # attribute -> (n,)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def with_point(self, row: int, point: np.ndarray) -> "Records":
+        """The neighbour in which one record stands elsewhere."""
+        points = self.points.copy()
+        points[row] = point
+        return Records(points, self.codes)
+
+
+def training_records(clean: CleanData) -> Records:
+    """The part of a clean dataset that mechanisms may see."""
+    codes = {name: values[clean.train] for name, values in clean.codes.items()}
+    return Records(clean.points[clean.train], codes)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is public: the domain and the wanted number of Gaussians."""
+
+    domain: Domain
+    n_components: int
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The unit and relation that the catalog asks for."""
+        return Neighbours(self.domain.unit, self.domain.relation, self.domain.max_records_per_person)
+
+    @property
+    def floor(self) -> np.ndarray:
+        """Smallest variance per axis: the square of the public resolution."""
+        return self.domain.resolution**2
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """Noise for privacy, and a stream for everything else (starts, searches)."""
+
+    noise: NoiseSource
+    search: np.random.Generator
+
+
+def seeded(master_seed: int, *purpose: str | int | float) -> Randomness:
+    """The randomness of a benchmark run with exactly this purpose."""
+    return Randomness(
+        SeededNoise(stream(master_seed, *purpose, "noise")), stream(master_seed, *purpose, "search")
+    )
+
+
+@dataclass(frozen=True)
+class Reports:
+    """What a local mechanism makes of the records: one value per column and record, and its ledger."""
+
+    columns: Mapping[str, np.ndarray]
+    events: Sequence[Event]
+    claim: Claim
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a mechanism gives back."""
+
+    mixture: Mixture
+    events: Sequence[Event]
+    claim: Claim
+    transcript: list[dict[str, Any]] = field(default_factory=list)
+    proportions: list[Proportion] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Mechanism:
+    """Base of all mechanisms."""
+
+    trust: ClassVar[Literal["central", "local"]]
+    private: ClassVar[bool] = True
+
+    @property
+    def accountant(self) -> str:
+        """The composition under which the ledger is added up."""
+        return "linear"
+
+    def relation(self, spec: Spec) -> Neighbours:
+        """Whom the guarantee protects, or MechanismFailure where this mechanism cannot give it."""
+        if spec.domain.unit == "person":
+            raise MechanismFailure(
+                f"this mechanism protects one record, and {spec.domain.dataset} asks for unit: person; "
+                "set `privacy.unit: record` in its catalog entry, knowing that a person with several records "
+                "is then protected less."
+            )
+        if self.trust == "local":
+            return Neighbours("record", "replace_one")
+        return spec.neighbours
+
+    def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
+        """Randomise each record on its own (local mechanisms)."""
+        raise NotImplementedError(f"{type(self).__name__} has no privatise stage")
+
+    def fit(self, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+        """The mixture, with the ledger of what was released to get it."""
+        raise NotImplementedError
+
+
+def run(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+    """The whole mechanism in memory: what attacks and audits repeat."""
+    if mechanism.trust == "local":
+        return mechanism.fit(mechanism.privatise(records, spec, budget, rng), spec, budget, rng)
+    return mechanism.fit(records, spec, budget, rng)

@@ -1,0 +1,39 @@
+"""The methods by name. A method's module is imported only when it is used."""
+
+import importlib
+from typing import Any
+
+from pydantic import ValidationError
+
+from privmix.errors import UserError, from_validation, nearest
+from privmix.mechanisms.base import Mechanism
+
+METHODS = {
+    "non_private": "NonPrivate",
+    "dp_em": "DpEm",
+    "laplace_input": "LaplaceInput",
+    "gaussian_input": "GaussianInput",
+    "randomized_response": "RandomizedResponse",
+}
+
+
+def module_of(method: str) -> str:
+    """The module that holds a method."""
+    return f"privmix.mechanisms.{method}"
+
+
+def method_class(method: str, where: str = "mechanism") -> type[Mechanism]:
+    """The class of a method, or a sentence with the nearest known name."""
+    if method not in METHODS:
+        raise UserError(f"{where}: unknown method {method!r}; {nearest(method, METHODS)}")
+    return getattr(importlib.import_module(module_of(method)), METHODS[method])
+
+
+def build(method: str, parameters: dict[str, Any], where: str = "mechanism") -> Mechanism:
+    """A mechanism with checked parameters."""
+    chosen = method_class(method, where)
+    try:
+        return chosen(**parameters)
+    except ValidationError as error:
+        known = [field.validation_alias or name for name, field in chosen.__pydantic_fields__.items()]
+        raise from_validation(error, where, [*known, "method"]) from error

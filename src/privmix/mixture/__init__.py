@@ -1,0 +1,1 @@
+"""Gaussian mixtures and their fitting. Knows nothing of privacy."""

@@ -1,0 +1,172 @@
+"""A Gaussian mixture as a value: its parameters, its density, samples from it, and scikit-learn's form of it."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from privmix.errors import UserError
+
+if TYPE_CHECKING:
+    from sklearn.mixture import GaussianMixture
+
+BLOCK = 4096  # rows at a time: a block of distances stays in the cache
+ROUNDING = 1e-9  # weights that miss 1 by less are renormalised, by more are an error
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """K Gaussians in d dimensions. Checked at construction, so whoever holds one may trust it."""
+
+    weights: np.ndarray  # (K,) non-negative, sum 1
+    means: np.ndarray  # (K, d)
+    covariances: np.ndarray  # (K, d, d) symmetric positive definite
+    cholesky: np.ndarray = field(init=False, repr=False)  # (K, d, d) lower factors of the covariances
+
+    def __post_init__(self) -> None:
+        weights, means, covariances = (
+            np.array(part, dtype=np.float64) for part in (self.weights, self.means, self.covariances)
+        )
+        k = len(weights) if weights.ndim == 1 else 0
+        d = means.shape[1] if means.ndim == 2 else 0
+        if k < 1 or d < 1 or means.shape != (k, d) or covariances.shape != (k, d, d):
+            raise UserError(
+                "a mixture needs weights (K,), means (K, d) and covariances (K, d, d) with K, d >= 1, "
+                f"but has {weights.shape}, {means.shape} and {covariances.shape}; give arrays of those shapes."
+            )
+        for name, part in (("weights", weights), ("means", means), ("covariances", covariances)):
+            if not np.isfinite(part).all():
+                raise UserError(f"the {name} of a mixture must be finite numbers; remove NaN and infinity.")
+        total = weights.sum()
+        if (weights < 0).any() or abs(total - 1) > ROUNDING:
+            raise UserError(
+                f"the weights of a mixture must be non-negative and sum to 1, but sum to {total:.12g} with "
+                f"smallest {weights.min():.6g}; normalise them."
+            )
+        mirrored = np.swapaxes(covariances, 1, 2)
+        largest = np.abs(covariances).max(axis=(1, 2), keepdims=True)
+        if (np.abs(covariances - mirrored) > ROUNDING * largest).any():
+            raise UserError(
+                "the covariances of a mixture must be symmetric; average each with its transpose."
+            )
+        covariances = (covariances + mirrored) / 2
+        for name, part in (
+            ("weights", weights / total),
+            ("means", means),
+            ("covariances", covariances),
+            ("cholesky", _cholesky(covariances)),
+        ):
+            part.setflags(write=False)
+            object.__setattr__(self, name, part)
+
+    @property
+    def n_components(self) -> int:
+        """Number of Gaussians, K."""
+        return len(self.weights)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of coordinates, d."""
+        return self.means.shape[1]
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """log p(x) for each point, (n,). A point too far for floating point has -inf, never NaN."""
+        points = self._checked(points)
+        density = np.empty(len(points))
+        for first in range(0, len(points), BLOCK):
+            joint = self._log_joint(points[first : first + BLOCK])
+            peak = joint.max(axis=0)
+            peak[peak == -np.inf] = 0.0
+            with np.errstate(divide="ignore"):
+                density[first : first + BLOCK] = peak + np.log(np.exp(joint - peak).sum(axis=0))
+        return density
+
+    def responsibilities(self, points: np.ndarray) -> np.ndarray:
+        """P(component | x), (n, K). Where every density underflows to zero it is the weights."""
+        points = self._checked(points)
+        shares = np.empty((len(points), self.n_components))
+        for first in range(0, len(points), BLOCK):
+            joint = self._log_joint(points[first : first + BLOCK])
+            lost = joint.max(axis=0) == -np.inf
+            with np.errstate(divide="ignore"):
+                joint[:, lost] = np.log(self.weights)[:, None]
+            share = np.exp(joint - joint.max(axis=0))
+            shares[first : first + BLOCK] = (share / share.sum(axis=0)).T
+        return shares
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """n independent draws, (n, d), in random order."""
+        labels = rng.choice(self.n_components, size=n, p=self.weights)
+        standard = rng.standard_normal((n, self.dimensions))
+        return self.means[labels] + np.einsum("nij,nj->ni", self.cholesky[labels], standard)
+
+    def restored(self, centre: np.ndarray, scale: np.ndarray) -> Self:
+        """The mixture of v where this one is of x = (v - centre) * scale, both per coordinate."""
+        scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), (self.dimensions,))
+        return type(self)(
+            self.weights, self.means / scale + centre, self.covariances / np.outer(scale, scale)
+        )
+
+    def to_sklearn(self) -> "GaussianMixture":
+        """A fitted scikit-learn estimator with these parameters."""
+        from sklearn.mixture import GaussianMixture
+
+        model = GaussianMixture(n_components=self.n_components, covariance_type="full")
+        model.weights_, model.means_, model.covariances_ = (
+            part.copy() for part in (self.weights, self.means, self.covariances)
+        )
+        # scikit-learn's factor is upper triangular with precision = U U', so U is the inverse of L, transposed.
+        model.precisions_cholesky_ = np.swapaxes(np.linalg.inv(self.cholesky), 1, 2).copy()
+        model.precisions_ = model.precisions_cholesky_ @ np.swapaxes(model.precisions_cholesky_, 1, 2)
+        model.converged_, model.n_iter_, model.n_features_in_ = True, 0, self.dimensions
+        model.lower_bound_ = np.nan  # its data are not known here
+        return model
+
+    @classmethod
+    def from_sklearn(cls, model: "GaussianMixture") -> Self:
+        """The mixture of a fitted scikit-learn estimator, whatever its covariance type."""
+        if not hasattr(model, "covariances_"):
+            raise UserError("the scikit-learn mixture is not fitted; call its fit first.")
+        k, d = model.means_.shape
+        covariances = np.asarray(model.covariances_)
+        if model.covariance_type == "spherical":
+            covariances = covariances[:, None, None] * np.eye(d)
+        elif model.covariance_type == "diag":
+            covariances = covariances[:, :, None] * np.eye(d)
+        elif model.covariance_type == "tied":
+            covariances = np.broadcast_to(covariances, (k, d, d))
+        return cls(model.weights_, model.means_, covariances)
+
+    def _checked(self, points: np.ndarray) -> np.ndarray:
+        points = np.asarray(points, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != self.dimensions:
+            raise UserError(
+                f"points must have shape (n, {self.dimensions}) for this mixture, but have {points.shape}."
+            )
+        if not np.isfinite(points).all():
+            raise UserError("points must be finite numbers; remove the rows with NaN or infinity.")
+        return points
+
+    def _log_joint(self, points: np.ndarray) -> np.ndarray:
+        """log of weight times density, (K, n), by the Cholesky factor of each covariance."""
+        inverse = np.linalg.inv(self.cholesky)
+        joint = np.empty((self.n_components, len(points)))
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            for k in range(self.n_components):
+                standard = (points - self.means[k]) @ inverse[k].T
+                joint[k] = -0.5 * np.square(standard).sum(axis=1)
+            joint[np.isnan(joint)] = -np.inf  # infinity minus infinity: farther than floating point reaches
+            determinant = np.log(np.diagonal(self.cholesky, axis1=1, axis2=2)).sum(axis=1)
+            constant = np.log(self.weights) - determinant - 0.5 * self.dimensions * np.log(2 * np.pi)
+        return joint + constant[:, None]
+
+
+def _cholesky(covariances: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.cholesky(covariances)
+    except np.linalg.LinAlgError as error:
+        smallest = np.linalg.eigvalsh(covariances)[:, 0]
+        raise UserError(
+            f"covariance {smallest.argmin()} of the mixture is not positive definite (smallest eigenvalue "
+            f"{smallest.min():.3g}); floor its eigenvalues above zero."
+        ) from error

@@ -1,0 +1,73 @@
+"""Where EM begins: from public bounds alone, or from places and scales drawn from the data."""
+
+import numpy as np
+
+from privmix.errors import UserError
+from privmix.mixture.kernel import Observations
+from privmix.mixture.model import Mixture
+from privmix.mixture.moments import floored
+
+FINEST = 1e-4  # no start is narrower than this share of the data's spread
+
+
+def public_start(
+    lower: np.ndarray, upper: np.ndarray, n_components: int, rng: np.random.Generator
+) -> Mixture:
+    """A start that knows only the public box: means spread over it, equal weights, overlapping components.
+
+    The means are the R-sequence of Roberts (2018, "The unreasonable effectiveness of quasirandom sequences"),
+    whose generator is the root of x^(d+1) = x + 1, shifted at random. A component has standard deviation half
+    its share side/K^(1/d) of each axis.
+    """
+    lower, upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+    side = upper - lower
+    if n_components < 1 or not (side > 0).all():
+        raise UserError("a public start needs n_components >= 1 and lower < upper on every axis.")
+    d = len(side)
+    root = 2.0
+    for _ in range(64):
+        root = (1 + root) ** (1 / (d + 1))
+    steps = np.arange(1, n_components + 1)[:, None] * root ** -np.arange(1.0, d + 1)
+    means = lower + side * ((steps + rng.random(d)) % 1.0)
+    covariance = np.diag((side / n_components ** (1 / d) / 2) ** 2)
+    return Mixture(np.full(n_components, 1 / n_components), means, np.tile(covariance, (n_components, 1, 1)))
+
+
+def seeded_start(
+    observations: Observations, n_components: int, floor: np.ndarray, rng: np.random.Generator
+) -> Mixture:
+    """A start at places drawn from the data, at one random scale.
+
+    As k-means++ (Arthur & Vassilvitskii 2007) a place is drawn with probability growing with its squared
+    distance to those drawn before, but the distance saturates at the scale: a small scale follows the mass (cities),
+    a large one the outline (continents).
+    """
+    spread = axis_spread(observations, floor)
+    scale = random_scale(spread, floor, rng)
+    places = observations.points / spread
+    reach = np.full(len(places), scale**2)
+    chosen = []
+    for _ in range(n_components):
+        mass = observations.weights * reach
+        if not mass.any():  # fewer distinct places than components: repeat one
+            mass = observations.weights
+        chosen.append(rng.choice(len(places), p=mass / mass.sum()))
+        reach = np.minimum(reach, np.square(places - places[chosen[-1]]).sum(axis=1))
+    covariance = floored(np.diag((scale * spread) ** 2)[None], floor)
+    return Mixture(
+        np.full(n_components, 1 / n_components),
+        observations.points[chosen],
+        np.repeat(covariance, n_components, axis=0),
+    )
+
+
+def axis_spread(observations: Observations, floor: np.ndarray) -> np.ndarray:
+    """Standard deviation of the data on each axis, at least that of the floor."""
+    variances = np.diagonal(observations.covariance()[1])
+    return np.sqrt(np.maximum(variances, floor))
+
+
+def random_scale(spread: np.ndarray, floor: np.ndarray, rng: np.random.Generator) -> float:
+    """A share of the spread, log-uniform from the floor's own to the whole."""
+    finest = max(float(np.sqrt(np.min(floor / spread**2))), FINEST)
+    return float(finest ** rng.random())

@@ -1,0 +1,44 @@
+"""The least noise for a budget: how large each of many equal releases may be under a composition theorem."""
+
+from dataclasses import dataclass
+
+from privmix.errors import UserError
+from privmix.privacy.accounting import Budget, Composition, account, gaussian_mu, largest
+from privmix.privacy.ledger import Event, Gaussian, Laplace
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one release of each kind gets."""
+
+    laplace_epsilon: float
+    gaussian_multiplier: float
+
+    def events(self, laplaces: int, gaussians: int) -> list[Event]:
+        """The ledger that so many releases will leave."""
+        return [Laplace("", self.laplace_epsilon)] * laplaces + [
+            Gaussian("", self.gaussian_multiplier)
+        ] * gaussians
+
+
+def _share(size: float, gaussians: int, delta: float, composition: Composition) -> Share:
+    """Releases of equal `size`: the same epsilon where epsilons are composed, the same mu elsewhere."""
+    if composition in ("linear", "advanced"):
+        part = delta if composition == "linear" else delta / 2
+        return Share(size, 1 / gaussian_mu(size, part / gaussians) if gaussians else 1.0)
+    return Share(size, 1 / size)
+
+
+def equal_shares(laplaces: int, gaussians: int, budget: Budget, composition: Composition) -> Share:
+    """The least noise with which so many Laplace and Gaussian releases stay within the budget."""
+    if gaussians and budget.delta == 0:
+        raise UserError("Gaussian noise needs delta > 0; set `delta`, for instance to 1e-6.")
+
+    def affordable(size: float) -> bool:
+        share = _share(size, gaussians, budget.delta, composition)
+        return account(share.events(laplaces, gaussians), budget.delta, composition).epsilon <= budget.epsilon
+
+    start = budget.epsilon / (laplaces + gaussians)
+    # Privacy-loss distributions cost seconds, closed forms nothing.
+    tolerance = 1e-6 if composition == "exact" and laplaces else 1e-12
+    return _share(largest(affordable, start, tolerance), gaussians, budget.delta, composition)

@@ -1,0 +1,39 @@
+"""Whom a guarantee protects: the unit that changes between two neighbouring datasets, and how it changes."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["record", "person"]
+Relation = Literal["replace_one", "add_remove"]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two datasets are neighbours if one unit is replaced, or is added or removed.
+
+    A person holds at most `max_records` records; a record-level unit is one record.
+    """
+
+    unit: Unit
+    relation: Relation
+    max_records: int = 1
+
+    @property
+    def records(self) -> int:
+        """How many records of one side may differ."""
+        return self.max_records if self.unit == "person" else 1
+
+    def difference(self, norm: float, *, opposed: bool) -> float:
+        """Sensitivity of a sum over records whose contributions have at most this norm.
+
+        Adding or removing changes the sum by `norm`. Replacing changes it by the difference of two
+        contributions: `2 norm` when they may point in opposite directions (`opposed`, or an L1 norm), and
+        `sqrt(2) norm` in L2 when their inner product is never negative, since then
+        |s - s'|^2 = |s|^2 + |s'|^2 - 2<s, s'> <= 2 norm^2. Several records add up by the triangle inequality.
+        """
+        if self.relation == "add_remove":
+            factor = 1.0
+        else:
+            factor = 2.0 if opposed else math.sqrt(2.0)
+        return self.records * factor * norm

@@ -1,0 +1,110 @@
+"""Where a result comes from: versions of code, packages and machine."""
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import privmix
+
+PACKAGE = Path(privmix.__file__).parent
+SHOWN_PACKAGES = (
+    "privmix", "snakemake", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "seaborn",
+    "pydantic", "dp-accounting",
+)  # fmt: skip
+
+
+def _module_path(module: str) -> Path | None:
+    base = PACKAGE.joinpath(*module.split(".")[1:])
+    for path in (base / "__init__.py", base.with_suffix(".py")):
+        if path.is_file():
+            return path
+    return None
+
+
+@functools.cache
+def _imports(module: str) -> frozenset[str]:
+    """The privmix modules that a module names in its import statements, wherever they stand."""
+    found = {module.rsplit(".", 1)[0]} if "." in module else set()
+    for node in ast.walk(ast.parse(_module_path(module).read_bytes())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(name for name in found if name.split(".")[0] == "privmix" and _module_path(name))
+
+
+@functools.cache
+def _module_digest(module: str) -> str:
+    """Hash of a module's syntax tree: comments, layout and docstrings do not count."""
+    tree = ast.parse(_module_path(module).read_bytes())
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            and ast.get_docstring(node) is not None
+        ):
+            node.body = node.body[1:]
+    digest = hashlib.sha256(ast.dump(tree).encode())
+    path = _module_path(module)
+    if path.name == "__init__.py":
+        for template in sorted((path.parent / "templates").glob("*")):
+            digest.update(template.name.encode() + template.read_bytes())
+    return digest.hexdigest()
+
+
+def closure(*modules: str) -> frozenset[str]:
+    """The modules and all privmix modules that they import, directly or not."""
+    reached: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module not in reached:
+            reached.add(module)
+            waiting.extend(_imports(module))
+    return frozenset(reached)
+
+
+def code_version(*modules: str) -> str:
+    """Hash over the code that running these modules may execute: what a rule's results depend on."""
+    digest = hashlib.sha256()
+    for module in sorted(closure(*modules)):
+        digest.update(f"{module} {_module_digest(module)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What a report says of its own making."""
+
+    commit: str
+    modified: bool
+    python: str
+    machine: str
+    cores: int
+    packages: tuple[tuple[str, str], ...]
+
+
+def _git(*arguments: str) -> str:
+    try:
+        result = subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=PACKAGE, check=False)
+    except FileNotFoundError:
+        return ""
+    return result.stdout.strip() if result.returncode == 0 else ""
+
+
+def here() -> Provenance:
+    """The provenance of this process."""
+    return Provenance(
+        commit=_git("rev-parse", "HEAD") or "unknown",
+        modified=bool(_git("status", "--porcelain", "--untracked-files=no")),
+        python=platform.python_version(),
+        machine=f"{platform.system()} {platform.machine()}",
+        cores=os.cpu_count() or 1,
+        packages=tuple((name, importlib.metadata.version(name)) for name in SHOWN_PACKAGES),
+    )

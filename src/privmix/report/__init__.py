@@ -1,0 +1,1 @@
+"""The page that answers the question, made from scores and models."""

@@ -1,0 +1,147 @@
+"""How every picture is drawn: one colour and marker per mechanism, colours as CSS variables, SVG for a page.
+
+Matplotlib draws in the light scheme; on the way out each of its colours becomes a variable of the page's style
+sheet, so that one drawing serves the light and the dark scheme and print.
+"""
+
+import base64
+import contextlib
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
+
+INK, MUTED, GRID, SURFACE, FORBIDDEN = "#1b2026", "#5b6570", "#d9dee4", "#fdfefe", "#f6dfd9"
+# Blue, vermillion, green, purple, mustard, indigo, crimson, teal: apart in hue and in lightness, and never
+# alone, since each mechanism also has its marker, and its line is dashed where it is local.
+SERIES = ("#0067a5", "#c14a00", "#00785a", "#a03d8a", "#806400", "#4a4fc0", "#b3213d", "#2c7787")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+VARIABLES = {
+    INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface", FORBIDDEN: "--forbidden",
+    **{colour: f"--series-{number}" for number, colour in enumerate(SERIES)},
+}  # fmt: skip
+STYLE = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 10,
+    "svg.fonttype": "none",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "path.simplify": True,
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """How a mechanism looks wherever it is drawn."""
+
+    name: str
+    number: int
+    local: bool
+
+    @property
+    def colour(self) -> str:
+        """Its colour in the light scheme."""
+        return SERIES[self.number % len(SERIES)]
+
+    @property
+    def variable(self) -> str:
+        """Its colour as a CSS variable."""
+        return VARIABLES[self.colour]
+
+    @property
+    def marker(self) -> str:
+        """Its marker: another one when the colours come round again."""
+        return MARKERS[(self.number + self.number // len(SERIES)) % len(MARKERS)]
+
+    @property
+    def line(self) -> str | tuple[int, tuple[float, float]]:
+        """Solid for a trusted curator, dashed for local randomisation."""
+        return (0, (4.0, 2.2)) if self.local else "-"
+
+    @property
+    def fill(self) -> str:
+        """Filled markers for a trusted curator, hollow ones for local randomisation."""
+        return SURFACE if self.local else self.colour
+
+    @property
+    def label(self) -> str:
+        """Its name in a picture."""
+        return f"{self.name} (local)" if self.local else self.name
+
+
+def series(private: list[str], trust: Mapping[str, str]) -> dict[str, Series]:
+    """The looks of all private mechanisms."""
+    return {name: Series(name, number, trust[name] == "local") for number, name in enumerate(private)}
+
+
+@contextlib.contextmanager
+def drawing(width: float, height: float) -> Iterator[Figure]:
+    """A figure of that many inches in the page's style, without pyplot's global state."""
+    with mpl.rc_context(STYLE):
+        yield Figure(figsize=(width, height))
+
+
+def svg(figure: Figure, name: str, label: str) -> Markup:
+    """The figure as an SVG element for an HTML page; `name` must be unique on the page."""
+    stream = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": name}):
+        figure.savefig(
+            stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+        )
+    text = stream.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL)
+    text = re.sub(r"<style.*?</style>\s*", "", text, flags=re.DOTALL)  # it would rule the whole page
+    text = text.replace("xlink:href", "href")
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
+    text = re.sub(r'(href="|url\()#', rf"\1#{name}-", text)
+    text = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font: \1px var(--sans)", text)
+    for colour, variable in VARIABLES.items():
+        text = text.replace(colour, f"var({variable})")
+    head = re.match(r"<svg[^>]*>", text).group()
+    box = re.search(r'viewBox="[^"]+"', head).group()
+    opening = f'<svg {box} role="img" aria-label="{escape(label)}">'
+    return Markup(opening + text[len(head) :].strip())
+
+
+def png(figure: Figure, dpi: int) -> str:
+    """The figure as a data address."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=dpi, transparent=True, metadata={"Software": None})
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+
+
+def spread(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
+    """Positions nearest to the wanted ones, in order, at least `gap` apart and inside [low, high] if they fit."""
+    order = sorted(range(len(wanted)), key=lambda item: wanted[item])
+    placed = [wanted[item] for item in order]
+    for i in range(1, len(placed)):
+        placed[i] = max(placed[i], placed[i - 1] + gap)
+    overshoot = [high - gap * (len(placed) - 1 - i) for i in range(len(placed))]
+    placed = [max(low, min(position, limit)) for position, limit in zip(placed, overshoot, strict=True)]
+    for i in range(1, len(placed)):
+        placed[i] = max(placed[i], placed[i - 1] + gap)
+    result = [0.0] * len(wanted)
+    for item, position in zip(order, placed, strict=True):
+        result[item] = position
+    return result

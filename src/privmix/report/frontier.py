@@ -1,0 +1,219 @@
+"""The privacy–utility frontier of a dataset: what each mechanism loses at each epsilon."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.axes import Axes
+
+from privmix.artefacts import Domain
+from privmix.report.figures import GRID, INK, MUTED, Series, drawing, spread, svg
+from privmix.report.frames import Scores, estimate, uniform_loglik
+from privmix.report.phrases import count, nats, percent, plain
+
+LABEL_HEIGHT = 0.185  # inches of a direct label
+LETTER_WIDTH = 0.072  # inches of one letter of it
+LEFT = 1.1  # inches of the numbers at the vertical axis
+
+
+@dataclass(frozen=True)
+class Level:
+    """A horizontal line: a model that spends no budget."""
+
+    label: str
+    value: float
+    colour: str
+    dashes: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The picture for wide and for narrow screens, with its caption."""
+
+    wide: Markup
+    narrow: Markup
+    caption: str
+
+
+def frontier(
+    scores: Scores,
+    dataset: str,
+    domain: Domain | None,
+    looks: Mapping[str, Series],
+    epsilons: list[float],
+    non_private: list[str],
+) -> Frontier | None:
+    """The frontier, or None when no private mechanism has a result on the dataset."""
+    metric = "holdout_gap" if scores.baseline(dataset) else "holdout_loglik"
+    results = scores.results
+    chosen = results["dataset"].eq(dataset) & results["metric"].eq(metric) & np.isfinite(results["value"])
+    rows = results[chosen & results["mechanism"].isin(list(looks)) & np.isfinite(results["epsilon"])]
+    if rows.empty:
+        return None
+    levels = _levels(scores, dataset, domain, non_private, metric)
+    shown = [look for name, look in looks.items() if name in set(rows["mechanism"])]
+    label = _description(rows, shown, metric, dataset)
+    pictures = []
+    longest = max(len(line.label) for line in [*shown, *levels])
+    crowd = len(shown) + len(levels)
+    for name, width, height, margin in (
+        ("wide", 7.9, max(4.3, 1.0 + LABEL_HEIGHT * crowd), 0.3 + LETTER_WIDTH * longest),
+        ("narrow", 3.75, 3.7, 0.05),
+    ):
+        with drawing(width, height) as figure:
+            axes = figure.add_axes(
+                (LEFT / width, 0.5 / height, (width - LEFT - margin) / width, 1 - 0.8 / height)
+            )
+            _draw(axes, rows, shown, levels, epsilons, metric)
+            axes.title.set_x(-LEFT / (width - LEFT - margin))
+            if name == "wide":
+                _direct_labels(axes, rows, shown, levels, height)
+            pictures.append(svg(figure, f"frontier-{dataset}-{name}", label))
+    return Frontier(*pictures, caption=_caption(rows, metric, shown))
+
+
+def _levels(
+    scores: Scores, dataset: str, domain: Domain | None, non_private: list[str], metric: str
+) -> list[Level]:
+    baseline = scores.baseline(dataset)
+    zero = baseline.holdout_loglik if baseline else 0.0
+    levels = [Level("best non-private", 0.0, INK, (1.0, 0.0))] if baseline else []
+    for mechanism in non_private:
+        value = scores.estimate(dataset, mechanism, math.inf, metric)
+        if value and math.isfinite(value.mean) and not (baseline and mechanism == baseline.mechanism):
+            levels.append(Level(f"{mechanism} (no privacy)", value.mean, INK, (5.0, 2.0)))
+    if domain is not None:
+        levels.append(Level("uniform box (no data)", uniform_loglik(domain) - zero, MUTED, (1.0, 2.0)))
+    return levels
+
+
+def _draw(
+    axes: Axes,
+    rows: pd.DataFrame,
+    shown: list[Series],
+    levels: list[Level],
+    epsilons: list[float],
+    metric: str,
+) -> None:
+    import seaborn
+
+    axes.grid(axis="y")
+    for level in levels:
+        axes.axhline(level.value, color=level.colour, linewidth=1.1, linestyle=(0, level.dashes))
+    for position, look in enumerate(shown):
+        part = rows[rows["mechanism"] == look.name]
+        # Side by side, so that the intervals of two mechanisms at one epsilon do not hide each other.
+        shift = 1.0 + 0.03 * (position - (len(shown) - 1) / 2) * min(1.0, 8 / len(shown))
+        seaborn.lineplot(
+            x=part["epsilon"] * shift, y=part["value"], ax=axes, color=look.colour, linewidth=1.7,
+            linestyle=look.line, marker=look.marker, markersize=6, markerfacecolor=look.fill,
+            markeredgecolor=look.colour, markeredgewidth=1.3, errorbar=_whiskers, err_style="bars",
+            err_kws={"elinewidth": 1.1, "zorder": 1.8},
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_xlim(min(epsilons) / 1.35, max(epsilons) * 1.35)
+    axes.set_xticks(epsilons, [plain(epsilon) for epsilon in epsilons])
+    axes.minorticks_off()
+    axes.set_xlabel("ε (smaller protects more)")
+    axes.set_ylabel("")
+    _scale(axes, rows, levels, metric)
+    axes.spines["left"].set_color(GRID)
+
+
+def _whiskers(values: pd.Series) -> tuple[float, float]:
+    summary = estimate(values)
+    if summary.low is None or summary.high is None:
+        return summary.mean, summary.mean
+    return summary.low, summary.high
+
+
+def _scale(axes: Axes, rows: pd.DataFrame, levels: list[Level], metric: str) -> None:
+    """Gaps over more than a decade go on an axis that is logarithmic away from zero, and linear near it."""
+    means = rows.groupby(["mechanism", "epsilon"])["value"].mean()
+    values = np.array([*means, *(level.value for level in levels)])
+    if metric != "holdout_gap":
+        _name_axis(axes, "held-out log-likelihood, nats per record")
+        return
+    _name_axis(axes, "gap in nats per record · density kept")
+    lost = -values[values < 0]
+    worst = float(lost.max()) if len(lost) else 1.0
+    nearest = float(lost.min()) if len(lost) else worst
+    if worst / nearest < 10:
+        axes.yaxis.set_major_formatter(lambda value, _: _tick(value))
+        return
+    linear = 10.0 ** math.floor(math.log10(max(nearest, 1e-3)))
+    axes.set_yscale("symlog", linthresh=linear, linscale=0.6)
+    decades = [linear * 10**step for step in range(math.ceil(math.log10(worst / linear)) + 1)]
+    between = [decade * 3 for decade in decades] if len(decades) <= 3 else []
+    ticks = [value for value in sorted({*decades, *between}) if value <= worst * 1.6]
+    axes.set_yticks([0.0, *(-value for value in ticks)])
+    axes.yaxis.set_major_formatter(lambda value, _: _tick(value))
+    axes.minorticks_off()
+    axes.set_ylim(-worst * 1.5, max(float(values.max()) * 1.5, linear * 0.6))
+
+
+def _name_axis(axes: Axes, name: str) -> None:
+    """The name above the axis, where it reads without turning the head."""
+    axes.set_title(name, fontsize=10, color=MUTED, pad=8, horizontalalignment="left")
+
+
+def _tick(gap: float) -> str:
+    number = plain(gap) if gap else "0"
+    return f"{number} · {percent(math.exp(min(gap, 50.0)))}".replace("less than ", "<").replace("over ", ">")
+
+
+def _direct_labels(
+    axes: Axes, rows: pd.DataFrame, shown: list[Series], levels: list[Level], height: float
+) -> None:
+    """Each line's name at its right end, moved apart where lines meet, with a leader to the line."""
+    ends = []
+    for look in shown:
+        part = rows[rows["mechanism"] == look.name]
+        last = part["epsilon"].max()
+        ends.append((look.label, look.colour, part.loc[part["epsilon"] == last, "value"].mean()))
+    ends += [(level.label, level.colour, level.value) for level in levels]
+    place = axes.transData + axes.transAxes.inverted()
+    wanted = [float(np.clip(place.transform((1.0, value))[1], 0.0, 1.0)) for _, _, value in ends]
+    gap = LABEL_HEIGHT / (height * axes.get_position().height)
+    for (label, colour, _), start, end in zip(ends, wanted, spread(wanted, gap, 0.0, 1.0), strict=True):
+        axes.plot(
+            [1.0, 1.03], [start, end], transform=axes.transAxes, color=colour, linewidth=0.8, clip_on=False
+        )
+        axes.text(1.04, end, label, transform=axes.transAxes, color=colour, va="center", fontsize=9)
+
+
+def _description(rows: pd.DataFrame, shown: list[Series], metric: str, dataset: str) -> str:
+    """The picture in words, for those who do not see it."""
+    parts = []
+    for look in shown:
+        means = rows[rows["mechanism"] == look.name].groupby("epsilon")["value"].mean()
+        points = ", ".join(f"{nats(value)} at ε {plain(epsilon)}" for epsilon, value in means.items())
+        parts.append(f"{look.label}: {points}")
+    what = "gap to the best non-private model" if metric == "holdout_gap" else "held-out log-likelihood"
+    return f"{dataset}: {what} in nats per record against ε. " + "; ".join(parts) + "."
+
+
+def _caption(rows: pd.DataFrame, metric: str, shown: list[Series]) -> str:
+    replicates = int(rows.groupby(["mechanism", "epsilon"])["replicate"].nunique().max())
+    if metric == "holdout_gap":
+        text = (
+            "Higher is better. The gap is the mean held-out log-density below that of the best non-private "
+            "model; the percentage is the same as a ratio of densities (geometric mean)."
+        )
+    else:
+        text = "Higher is better. The run has no non-private model, so there is no gap to show."
+    if replicates == 1:
+        text += " Each point is one replicate, so there is no interval."
+    else:
+        text += (
+            f" Points are means over {count(replicates, 'replicate')}, whiskers Student's 95\u00a0% intervals of the "
+            "mean; they cover the mechanism's own randomness, not the choice of the held-out records."
+        )
+    if {look.local for look in shown} == {True, False}:
+        text += (
+            " Solid lines with filled markers trust a curator; dashed lines with hollow markers trust nobody."
+        )
+    return text

@@ -1,0 +1,119 @@
+"""The ledger of a mechanism for people: equal releases in one line, what noise each had, what they add up to."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from privmix.artefacts import Privacy
+from privmix.report.outcomes import Outcome
+from privmix.report.phrases import neighbours, plain
+
+KINDS = {
+    "gaussian": "Gaussian noise",
+    "laplace": "Laplace noise",
+    "randomized_response": "Randomized response",
+}
+THEOREMS = {
+    "linear": "Basic composition: the ε of all releases add up, and so do the δ.",
+    "advanced": "Advanced composition (Kairouz, Oh, Viswanath 2015): ε grows with the root of the number of releases.",
+    "zcdp": "Zero-concentrated privacy (Bun, Steinke 2016): ρ adds up, then one conversion to (ε, δ).",
+    "rdp": "Rényi privacy, the moments accountant (Mironov 2017): divergences add up order by order.",
+    "exact": "Exact composition: Gaussian releases are one Gaussian (Dong, Roth, Su 2022); "
+    "mixed kinds go through privacy-loss distributions.",
+}
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Releases of one kind and purpose."""
+
+    kind: str
+    label: str
+    count: int
+    noise: str
+
+
+@dataclass(frozen=True)
+class LedgerView:
+    """One mechanism's ledger at one epsilon."""
+
+    mechanism: str
+    method: str
+    epsilon: float
+    parameters: tuple[tuple[str, str], ...]
+    releases: tuple[Releases, ...]
+    total: int
+    budget: str
+    claim: str
+    exceeded: bool
+    accountant: str
+    theorem: str | None
+    protects: str
+    trust: str
+
+
+def view(outcome: Outcome) -> LedgerView | None:
+    """The ledger of one outcome, or None where nothing was spent."""
+    if outcome.model is None or outcome.model.failure or not outcome.private:
+        return None
+    privacy = outcome.model.privacy
+    releases = group(privacy.ledger)
+    return LedgerView(
+        mechanism=outcome.mechanism,
+        method=outcome.model.method,
+        epsilon=outcome.epsilon,
+        parameters=tuple((key, str(value)) for key, value in outcome.model.parameters.items()),
+        releases=releases,
+        total=sum(release.count for release in releases),
+        budget=f"ε = {plain(privacy.budget_epsilon)}, δ = {plain(privacy.budget_delta)}",
+        claim=f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}",
+        exceeded=_exceeds(privacy),
+        accountant=privacy.accountant,
+        theorem=THEOREMS.get(privacy.accountant),
+        protects=neighbours(privacy.unit, privacy.relation),
+        trust=privacy.trust,
+    )
+
+
+def _exceeds(privacy: Privacy) -> bool:
+    rounding = 1 + 1e-9
+    return (
+        privacy.epsilon > privacy.budget_epsilon * rounding or privacy.delta > privacy.budget_delta * rounding
+    )
+
+
+def group(ledger: tuple[dict[str, Any], ...]) -> tuple[Releases, ...]:
+    """Releases that differ only in the numbers of their labels (an iteration, a component) as one line."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in ledger:
+        stem = re.sub(r"\d+", "#", row["label"])
+        groups.setdefault((row["kind"], stem), []).append(row)
+    return tuple(
+        Releases(
+            kind=KINDS.get(kind, kind.replace("_", " ")),
+            label=rows[0]["label"] if len(rows) == 1 else stem,
+            count=sum(row.get("count", 1) for row in rows),
+            noise=_noise(kind, rows),
+        )
+        for (kind, stem), rows in groups.items()
+    )
+
+
+def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
+    if kind == "gaussian":
+        return f"σ = {_span(rows, 'multiplier')} × L2 sensitivity"
+    if kind == "laplace":
+        return f"scale = L1 sensitivity / {_span(rows, 'epsilon')}"
+    if kind == "randomized_response":
+        return f"likelihood ratio at most e^{_span(rows, 'epsilon')}"
+    names = [key for key in rows[0] if key not in ("kind", "label", "count")]
+    return ", ".join(f"{name} = {_span(rows, name)}" for name in names)
+
+
+def _span(rows: list[dict[str, Any]], key: str) -> str:
+    """One value, or the range of the values."""
+    values = [row[key] for row in rows]
+    if not all(isinstance(value, (int, float)) for value in values):
+        return ", ".join(sorted({str(value) for value in values}))
+    low, high = plain(min(values)), plain(max(values))
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,103 @@
+"""What a report is made from: the outcome of every job, and what may be shown of each dataset."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from privmix.artefacts import CleanData, CleanInfo, ModelFile, ScoresInfo
+from privmix.catalog.entry import Entry
+from privmix.provenance import Provenance
+from privmix.settings import Settings
+
+SHOWN_POINTS = 5000
+NOT_MADE = "Not made: the job did not run or did not finish; its log says why."
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What there is of one (dataset, mechanism, epsilon); a part that was not made is None."""
+
+    dataset: str
+    mechanism: str
+    method: str
+    trust: str
+    epsilon: float
+    model: ModelFile | None = None
+    scores: pa.Table | None = None
+    scores_info: ScoresInfo | None = None
+
+    @property
+    def private(self) -> bool:
+        """Whether the job spends a finite budget."""
+        return math.isfinite(self.epsilon)
+
+    @property
+    def failure(self) -> str | None:
+        """Why there is no result, or None where there is one."""
+        for part in (self.model, self.scores_info):
+            if part is not None and part.failure:
+                return part.failure
+        return NOT_MADE if self.model is None or self.scores is None else None
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the page may show of a dataset's records. A sensitive dataset shows counts and nothing else."""
+
+    info: CleanInfo
+    cloud: np.ndarray  # (n, d) training records in original units
+    places: np.ndarray  # (m, d) where the isolated people are, in original units
+    shares: Mapping[tuple[str, str], float]  # (attribute, value) -> true share among training records
+
+
+def material(clean: CleanData, rng: np.random.Generator) -> Material:
+    """A sample of the records, the isolated places and the true shares, unless the data is sensitive."""
+    domain = clean.info.domain
+    if domain.visibility == "sensitive":
+        nothing = np.empty((0, len(domain.axes)))
+        return Material(clean.info, nothing, nothing, {})
+    rows = np.flatnonzero(clean.train)
+    if len(rows) > SHOWN_POINTS:
+        rows = np.sort(rng.choice(rows, SHOWN_POINTS, replace=False))
+    shares = {
+        (attribute.name, value): float(np.mean(clean.codes[attribute.name][clean.train] == code))
+        for attribute in domain.attributes
+        for code, value in enumerate(attribute.values)
+    }
+    places = clean.points[clean.isolated_rows]
+    return Material(clean.info, domain.restore(clean.points[rows]), domain.restore(places), shares)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that one report tells."""
+
+    settings: Settings
+    configuration: Mapping[str, object]  # as the user gave it
+    entries: Mapping[str, Entry]
+    outcomes: tuple[Outcome, ...]
+    materials: Mapping[str, Material]  # without the datasets that were not cleaned
+    provenance: Provenance
+
+    @property
+    def trust(self) -> dict[str, str]:
+        """Trust model of every mechanism, in the order of the configuration."""
+        return {outcome.mechanism: outcome.trust for outcome in self.outcomes}
+
+    @property
+    def private(self) -> list[str]:
+        """The mechanisms that spend a budget, in the order of the configuration."""
+        return list(dict.fromkeys(outcome.mechanism for outcome in self.outcomes if outcome.private))
+
+    def of(self, dataset: str) -> list[Outcome]:
+        """The outcomes of one dataset, in the order of the configuration."""
+        return [outcome for outcome in self.outcomes if outcome.dataset == dataset]
+
+    @property
+    def reference_epsilon(self) -> float | None:
+        """The epsilon of the sweep nearest to 1 in ratio; None when nothing is private."""
+        epsilons = sorted({outcome.epsilon for outcome in self.outcomes if outcome.private})
+        return min(epsilons, key=lambda epsilon: abs(math.log(epsilon)), default=None)

@@ -1,0 +1,180 @@
+"""The page: every part of the answer put in order, and rendered into one self-contained HTML file."""
+
+import math
+from dataclasses import dataclass
+
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from privmix.artefacts import Fitted
+from privmix.report import ledger_view, phrases, portraits, tables
+from privmix.report.answer import Answer, worst_person
+from privmix.report.figures import INK, Series, series
+from privmix.report.frames import Scores
+from privmix.report.frontier import Frontier, frontier
+from privmix.report.outcomes import Material, Outcome, Run
+from privmix.report.roc import roc
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One model's picture, or why there is none."""
+
+    mechanism: str
+    look: Series | None
+    epsilon: float
+    picture: Markup | None
+    gap: str
+    failure: str | None
+
+
+@dataclass(frozen=True)
+class Portraits:
+    """The small multiples of one dataset."""
+
+    panels: tuple[Panel, ...]
+    bitmap: str | None
+    records: int
+    projected: bool
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Everything that the page says of one dataset."""
+
+    name: str
+    title: str
+    description: str
+    answers: tuple[Answer, ...]
+    frontier: Frontier | None
+    portraits: Portraits | None
+    person: str | None
+    roc: Markup | None
+    attack: tuple[tables.AttackRow, ...]
+    rates: tuple[str, ...]
+    results: tuple[tables.ResultRow, ...]
+    proportions: tuple[tables.ProportionRow, ...]
+    ledgers: tuple[ledger_view.LedgerView, ...]
+    material: Material | None
+    notes: tuple[str, ...]
+
+
+def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str) -> str:
+    """The whole page as HTML; `csv` and `parquet` are the relative addresses of the results."""
+    looks = series(run.private, run.trust)
+    environment = Environment(
+        loader=PackageLoader("privmix.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(p=phrases, inf=math.inf, exp=lambda x: math.exp(min(x, 700.0)))
+    return environment.get_template("page.html").render(
+        run=run,
+        chapters=[chapter(run, scores, name, looks, found) for name in run.settings.datasets],
+        looks=looks,
+        reference=run.reference_epsilon,
+        epsilons=sorted({outcome.epsilon for outcome in run.outcomes if outcome.private}),
+        trusts={look.local for look in looks.values()},
+        failed=sum(outcome.failure is not None for outcome in run.outcomes),
+        failures=tables.failure_rows(run),
+        configuration=yaml.safe_dump(dict(run.configuration), sort_keys=False, allow_unicode=True),
+        csv=csv,
+        parquet=parquet,
+    )
+
+
+def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found: list[Answer]) -> Chapter:
+    """One dataset's share of every section."""
+    material = run.materials.get(name)
+    domain = material.info.domain if material else None
+    outcomes = run.of(name)
+    epsilons = sorted({outcome.epsilon for outcome in outcomes if outcome.private})
+    non_private = [outcome.mechanism for outcome in outcomes if not outcome.private]
+    shown = [o for o in outcomes if not o.private or o.epsilon == run.reference_epsilon]
+    views = [ledger_view.view(outcome) for outcome in outcomes]
+    return Chapter(
+        name=name,
+        title=run.entries[name].title,
+        description=run.entries[name].description,
+        answers=tuple(answer for answer in found if answer.dataset == name),
+        frontier=frontier(scores, name, domain, looks, epsilons, non_private) if epsilons else None,
+        portraits=_portraits(scores, name, shown, looks, material) if material else None,
+        person=worst_person(run, name),
+        roc=roc(name, shown, looks, run.reference_epsilon, _delta(scores, shown)) if epsilons else None,
+        attack=tuple(tables.attack_rows(run, scores, name)),
+        rates=tuple(tables.false_positive_rates(scores, name)),
+        results=tuple(tables.result_rows(run, scores, name)),
+        proportions=tuple(tables.proportion_rows(run, name)),
+        ledgers=tuple(view for view in views if view),
+        material=material,
+        notes=_notes(outcomes),
+    )
+
+
+def _delta(scores: Scores, shown: list[Outcome]) -> float:
+    """The largest delta among the private models: the widest region that any of them allows."""
+    made = [o for o in shown if o.private and o.failure is None]
+    return max((scores.delta(o.dataset, o.mechanism, o.epsilon) for o in made), default=0.0)
+
+
+def _notes(outcomes: list[Outcome]) -> tuple[str, ...]:
+    """What mechanisms and attacks remarked, each once, with the mechanisms that it concerns."""
+    remarks: dict[str, dict[str, None]] = {}
+    for outcome in outcomes:
+        said = list(outcome.scores_info.notes) if outcome.scores_info else []
+        for model in outcome.model.models if outcome.model else ():
+            said += model.notes
+        for note in said:
+            remarks.setdefault(note, {})[outcome.mechanism] = None
+    everyone = {outcome.mechanism for outcome in outcomes}
+    return tuple(
+        note if set(names) == everyone else f"{phrases.listing(list(names))}: {note}"
+        for note, names in remarks.items()
+    )
+
+
+def _portraits(
+    scores: Scores, dataset: str, shown: list[Outcome], looks: dict[str, Series], material: Material
+) -> Portraits | None:
+    drawn = [(outcome, _model(scores, outcome)) for outcome in shown]
+    models = [model for _, model in drawn if model]
+    if not models:
+        return None
+    window = portraits.view(material, models)
+    bitmap = portraits.cloud(window, material)
+    panels = []
+    for outcome, model in drawn:
+        look = looks.get(outcome.mechanism)
+        words = f"ε = {phrases.plain(outcome.epsilon)}" if outcome.private else "no privacy"
+        gap = scores.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
+        picture = None
+        if model:
+            label = f"{dataset}: the {phrases.count(len(model.weights), 'component')} of {outcome.mechanism}, {words}."
+            picture = portraits.panel(
+                window, material, model, look.colour if look else INK,
+                f"portrait-{dataset}-{outcome.mechanism}", label, f"cloud-{dataset}" if bitmap else None,
+            )  # fmt: skip
+        panels.append(
+            Panel(
+                mechanism=outcome.mechanism,
+                look=look,
+                epsilon=outcome.epsilon,
+                picture=picture,
+                gap=f"gap {phrases.nats(gap.mean)}" if gap and outcome.private else "",
+                failure=outcome.failure or (None if model else "The model file holds no fitted model."),
+            )
+        )
+    return Portraits(tuple(panels), bitmap, len(material.cloud), len(material.info.domain.axes) > 2)
+
+
+def _model(scores: Scores, outcome: Outcome) -> Fitted | None:
+    """The model to draw: the best non-private one, otherwise the first replicate, whichever it is."""
+    models = outcome.model.models if outcome.model else ()
+    baseline = scores.baseline(outcome.dataset)
+    if not outcome.private and baseline and baseline.mechanism == outcome.mechanism:
+        chosen = [model for model in models if model.replicate == baseline.replicate]
+        return chosen[0] if chosen else None
+    return models[0] if models else None

@@ -1,0 +1,69 @@
+"""The loss attack's ROC at one epsilon, inside the region that the guarantee leaves to any attack."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from markupsafe import Markup
+
+from privmix.report.figures import FORBIDDEN, INK, MUTED, Series, drawing, svg
+from privmix.report.limits import tpr_ceiling
+from privmix.report.outcomes import Outcome
+from privmix.report.phrases import percent, plain
+
+LOWEST = 1e-4
+
+
+def roc(
+    dataset: str,
+    outcomes: list[Outcome],
+    looks: Mapping[str, Series],
+    epsilon: float,
+    delta: float,
+) -> Markup | None:
+    """Log-log ROC of the models at `epsilon` and of the non-private ones; None when no curve was made."""
+    curves = [
+        (outcome, _above_zero(outcome.scores_info.roc))
+        for outcome in outcomes
+        if outcome.scores_info is not None and len(outcome.scores_info.roc) > 1
+    ]
+    curves = [(outcome, curve) for outcome, curve in curves if len(curve)]
+    if not curves:
+        return None
+    finest = min(float(curve[:, 0].min()) for _, curve in curves)
+    start = max(LOWEST, 10.0 ** np.floor(np.log10(finest)))
+    with drawing(4.3, 4.0) as figure:
+        axes = figure.add_axes((0.17, 0.13, 0.81, 0.85))
+        x = np.geomspace(start, 1, 200)
+        ceiling = tpr_ceiling(x, epsilon, delta)
+        axes.fill_between(x, ceiling, 1, color=FORBIDDEN, linewidth=0)
+        axes.plot(x, ceiling, color=MUTED, linewidth=1.0)
+        axes.plot(x, x, color=MUTED, linewidth=1.0, linestyle=":")
+        for outcome, curve in curves:
+            look = looks.get(outcome.mechanism)
+            axes.plot(
+                *curve.T, color=look.colour if look else INK, linewidth=1.4, linestyle=look.line if look else "-",
+            )  # fmt: skip
+        axes.set(xscale="log", yscale="log", xlim=(start, 1), ylim=(start, 1))
+        ticks = 10.0 ** np.arange(np.log10(start).round(), 1)
+        words = [percent(tick) for tick in ticks]
+        axes.set_xticks(ticks, words)
+        axes.set_yticks(ticks, words)
+        axes.set_xlabel("false-positive rate")
+        axes.set_ylabel("true-positive rate")
+        axes.minorticks_off()
+        axes.text(
+            0.03, 0.97, f"no attack can be here at ε = {plain(epsilon)}", transform=axes.transAxes, va="top",
+            fontsize=9, color=INK,
+        )  # fmt: skip
+        axes.text(
+            0.97, 0.04, "dotted: guessing", transform=axes.transAxes, ha="right", fontsize=9, color=MUTED
+        )
+        names = ", ".join(outcome.mechanism for outcome, _ in curves)
+        label = f"{dataset}: ROC of the loss attack, both axes logarithmic, for {names}, with the region that ε allows."
+        return svg(figure, f"roc-{dataset}", label)
+
+
+def _above_zero(points: list[tuple[float, float]]) -> np.ndarray:
+    """The part of a ROC that logarithmic axes can show."""
+    curve = np.array(points, dtype=float)
+    return curve[(curve[:, 0] > 0) & (curve[:, 1] > 0)]

@@ -1,0 +1,200 @@
+"""The tables of the page: attacks, results, failures, proportions. Rows hold text that is ready to print."""
+
+import math
+from dataclasses import dataclass
+
+from privmix.evaluate.membership import auc_ceiling
+from privmix.report.answer import broken_claims, knowledge_kept
+from privmix.report.frames import Scores
+from privmix.report.limits import swap_ceiling, tpr_ceiling
+from privmix.report.outcomes import Outcome, Run
+from privmix.report.phrases import distance, nats, percent, plain, plus_minus, rate, seconds
+
+TPR_METRIC = "mia_loss_tpr_at_fpr_"
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """What attackers reach against one mechanism at one epsilon, and what they are allowed at most."""
+
+    mechanism: str
+    trust: str
+    epsilon: float
+    auc: str
+    ceiling: str
+    rates: tuple[tuple[str, str], ...]  # reached and allowed, per false-positive rate
+    worst: str
+    worst_ceiling: str
+    away: str
+    broken: bool
+
+
+def false_positive_rates(scores: Scores, dataset: str) -> list[str]:
+    """The rates at which the attack on a dataset was measured, as the metrics write them."""
+    found = [name.removeprefix(TPR_METRIC) for name in scores.metrics(dataset) if name.startswith(TPR_METRIC)]
+    return sorted(found, key=float)
+
+
+def attack_rows(run: Run, scores: Scores, dataset: str) -> list[AttackRow]:
+    """One row per mechanism and epsilon with a measured attack."""
+    fprs = false_positive_rates(scores, dataset)
+    return [
+        _attack_row(scores, outcome, fprs)
+        for outcome in run.of(dataset)
+        if scores.values(dataset, outcome.mechanism, outcome.epsilon, "mia_loss_auc")
+    ]
+
+
+def _attack_row(scores: Scores, outcome: Outcome, fprs: list[str]) -> AttackRow:
+    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
+    delta = scores.delta(*key)
+    reached = []
+    for fpr in fprs:
+        tpr = scores.estimate(*key, TPR_METRIC + fpr)
+        allowed = float(tpr_ceiling(float(fpr), outcome.epsilon, delta))
+        reached.append((percent(tpr.mean) if tpr else "–", percent(allowed)))
+    worst = scores.values(*key, "mia_worst_record_auc")
+    low = scores.values(*key, "mia_worst_record_auc_low")
+    high = scores.values(*key, "mia_worst_record_auc_high")
+    away = scores.values(*key, "worst_record_distance_km")
+    return AttackRow(
+        mechanism=outcome.mechanism,
+        trust=outcome.trust,
+        epsilon=outcome.epsilon,
+        auc=plus_minus(scores.estimate(*key, "mia_loss_auc"), rate),
+        ceiling=rate(auc_ceiling(outcome.epsilon, delta)),
+        rates=tuple(reached),
+        worst=(rate(worst[0]) + (f" [{rate(low[0])}, {rate(high[0])}]" if low and high else ""))
+        if worst
+        else "–",
+        worst_ceiling=rate(swap_ceiling(outcome.epsilon, delta, scores.relation(*key))),
+        away=distance(min(away)) if away else "–",
+        broken=bool(broken_claims(scores, outcome)),
+    )
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """One mechanism at one epsilon."""
+
+    mechanism: str
+    trust: str
+    epsilon: float
+    loglik: str
+    gap: str
+    density: str
+    kept: str
+    auc: str
+    fit: str
+    privatise: str
+    replicates: int
+    best: bool
+    failure: str | None
+
+
+def result_rows(run: Run, scores: Scores, dataset: str) -> list[ResultRow]:
+    """Every job of a dataset, failures too."""
+    best = _best(run, scores, dataset)
+    return [_result_row(run, scores, outcome, outcome in best) for outcome in run.of(dataset)]
+
+
+def _best(run: Run, scores: Scores, dataset: str) -> list[Outcome]:
+    """The private outcome with the best held-out likelihood per trust model and epsilon."""
+    leaders: dict[tuple[str, float], tuple[float, Outcome]] = {}
+    for outcome in run.of(dataset):
+        value = scores.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_loglik")
+        if outcome.private and value and not math.isnan(value.mean):
+            group = (outcome.trust, outcome.epsilon)
+            if group not in leaders or value.mean > leaders[group][0]:
+                leaders[group] = (value.mean, outcome)
+    return [outcome for _, outcome in leaders.values()]
+
+
+def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> ResultRow:
+    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
+    loglik, gap = scores.estimate(*key, "holdout_loglik"), scores.estimate(*key, "holdout_gap")
+    kept = knowledge_kept(scores, run, outcome.dataset, gap.mean) if gap else None
+    fit, privatise = scores.estimate(*key, "seconds_fit"), scores.estimate(*key, "seconds_privatise")
+    return ResultRow(
+        mechanism=outcome.mechanism,
+        trust=outcome.trust,
+        epsilon=outcome.epsilon,
+        loglik=nats(loglik.mean) if loglik else "–",
+        gap=plus_minus(gap),
+        density=percent(math.exp(min(gap.mean, 700.0))) if gap else "–",
+        kept="–" if kept is None else percent(max(kept, 0.0)),
+        auc=plus_minus(scores.estimate(*key, "mia_loss_auc"), rate),
+        fit=seconds(fit.mean) if fit else "–",
+        privatise=seconds(privatise.mean) if privatise else "–",
+        replicates=loglik.count if loglik else 0,
+        best=best,
+        failure=outcome.failure,
+    )
+
+
+@dataclass(frozen=True)
+class ProportionRow:
+    """The share of one value of an attribute as one private release estimates it."""
+
+    mechanism: str
+    epsilon: float
+    attribute: str
+    value: str
+    estimate: str
+    normal: str
+    chebyshev: str
+    truth: str | None
+    covered: str | None
+
+
+def proportion_rows(run: Run, dataset: str) -> list[ProportionRow]:
+    """Estimates of the first replicate, and how many replicates' normal intervals hold the truth."""
+    shares = run.materials[dataset].shares if dataset in run.materials else {}
+    rows = []
+    for outcome in run.of(dataset):
+        models = outcome.model.models if outcome.model else ()
+        for number, first in enumerate(models[0].proportions if models else []):
+            truth = shares.get((first.attribute, first.value))
+            spans = [model.proportions[number].normal for model in models]
+            hits = None if truth is None else sum(low <= truth <= high for low, high in spans)
+            rows.append(
+                ProportionRow(
+                    mechanism=outcome.mechanism,
+                    epsilon=outcome.epsilon,
+                    attribute=first.attribute,
+                    value=first.value,
+                    estimate=percent(first.estimate),
+                    normal=_span(first.normal),
+                    chebyshev=_span(first.chebyshev),
+                    truth=None if truth is None else percent(truth),
+                    covered=None if hits is None else f"{hits} of {len(spans)}",
+                )
+            )
+    return rows
+
+
+def _span(bounds: tuple[float, float]) -> str:
+    return f"{percent(bounds[0])} to {percent(bounds[1])}"
+
+
+@dataclass(frozen=True)
+class FailureRow:
+    """A job without a result, and why."""
+
+    dataset: str
+    mechanism: str
+    epsilon: str
+    reason: str
+
+
+def failure_rows(run: Run) -> list[FailureRow]:
+    """All jobs without a result; epsilons of one mechanism with one reason share a row."""
+    grouped: dict[tuple[str, str, str], list[float]] = {}
+    for outcome in run.outcomes:
+        if outcome.failure:
+            key = (outcome.dataset, outcome.mechanism, outcome.failure)
+            grouped.setdefault(key, []).append(outcome.epsilon)
+    return [
+        FailureRow(dataset, mechanism, ", ".join(plain(epsilon) for epsilon in epsilons), reason)
+        for (dataset, mechanism, reason), epsilons in grouped.items()
+    ]

@@ -1,0 +1,112 @@
+"""The configuration: the single truth of its keys, types, defaults and meaning."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from privmix.errors import UserError, from_validation
+
+Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+class Section(BaseModel):
+    """Base of all sections: frozen, unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class MechanismSettings(BaseModel):
+    """A mechanism of the sweep: a `method` of the registry and that method's own parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    method: str = Field(description="Name of a method in the registry.")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The method's parameters; the method itself validates them."""
+        return dict(self.model_extra or {})
+
+
+class Evaluation(Section):
+    """How fitted models are attacked."""
+
+    false_positive_rates: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
+        default=(0.001, 0.01),
+        description="Rates at which the attacker's true-positive rate is reported.",
+    )
+    worst_record_runs: int = Field(
+        default=10, ge=2, description="Fits with and fits without the isolated person, each this many."
+    )
+
+
+class Settings(Section):
+    """Everything that a run is made from. One YAML file, checked before any rule is built."""
+
+    catalog_dirs: tuple[str, ...] = Field(
+        default=("data/catalog",), min_length=1, description="Folders of catalog entries; later ones win."
+    )
+    datasets: tuple[Identifier, ...] = Field(min_length=1, description="Names of catalog entries.")
+    sources: dict[str, str] = Field(
+        default={}, description="Dataset to local file that is read instead of its source, unchecked."
+    )
+    mechanisms: dict[Identifier, MechanismSettings] = Field(
+        min_length=1, description="Mechanisms by id; set an inherited id to null to leave it out."
+    )
+    epsilons: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(
+        min_length=1, description="Privacy budgets of the sweep."
+    )
+    delta: float = Field(default=1e-6, ge=0, lt=1, description="Probability with which epsilon may fail.")
+    replicates: int = Field(default=3, ge=1, description="Independent runs of each mechanism.")
+    components: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = Field(
+        default=10, description="Number of Gaussians: one for all, or by dataset."
+    )
+    master_seed: int = Field(default=0, ge=0, description="Every stream of a benchmark derives from it.")
+    evaluation: Evaluation = Evaluation()
+
+    @field_validator("mechanisms", mode="before")
+    @classmethod
+    def _without_null(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: mechanism for key, mechanism in value.items() if mechanism is not None}
+        return value
+
+    @field_validator("datasets", "epsilons")
+    @classmethod
+    def _distinct(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len(set(value)) != len(value):
+            raise ValueError("the same value stands there twice")
+        return value
+
+    def components_for(self, dataset: str) -> int:
+        """Number of Gaussians for that dataset."""
+        if isinstance(self.components, int):
+            return self.components
+        return self.components[dataset]
+
+
+def _known_keys(location: tuple[str | int, ...]) -> list[str]:
+    return list((Evaluation if location[:1] == ("evaluation",) else Settings).model_fields)
+
+
+def load(config: dict[str, Any]) -> Settings:
+    """Validate a configuration, or raise one sentence with key, value and nearest valid choice."""
+    try:
+        settings = Settings.model_validate(config)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        raise from_validation(error, "configuration", _known_keys(problem["loc"])) from error
+    if isinstance(settings.components, dict):
+        for dataset in settings.datasets:
+            if dataset not in settings.components:
+                raise UserError(
+                    f"configuration: components names no number for dataset {dataset!r}; "
+                    f"add `{dataset}: 10` under components, or give one number for all."
+                )
+    for dataset in settings.sources:
+        if dataset not in settings.datasets:
+            raise UserError(
+                f"configuration: sources names {dataset!r}, which is not in datasets "
+                f"({', '.join(settings.datasets)}); add it there or remove it."
+            )
+    return settings

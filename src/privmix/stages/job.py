@@ -1,0 +1,83 @@
+"""The arguments that privatise, fit and evaluate share: which mechanism runs, on what budget, from which seed."""
+
+import argparse
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from privmix.artefacts import Domain, Privacy
+from privmix.mechanisms import registry
+from privmix.mechanisms.base import Mechanism, Randomness, Spec, seeded
+from privmix.privacy.accounting import Budget, Claim
+from privmix.privacy.ledger import Event, to_rows
+
+
+@dataclass(frozen=True)
+class Job:
+    """One mechanism at one budget."""
+
+    name: str
+    method: str
+    parameters: dict[str, Any]
+    mechanism: Mechanism
+    budget: Budget
+    components: int
+    replicates: int
+    seed: int
+
+    def spec(self, domain: Domain) -> Spec:
+        """What the mechanism may know of the domain."""
+        return Spec(domain, self.components)
+
+    def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
+        """The stream of this job for that purpose."""
+        return seeded(self.seed, domain.dataset, self.name, self.budget.epsilon, *purpose)
+
+    def privacy(self, domain: Domain, claim: Claim, events: tuple[Event, ...] | list[Event]) -> Privacy:
+        """The statement that a file of this job carries."""
+        neighbours = self.mechanism.relation(self.spec(domain))
+        return Privacy(
+            budget_epsilon=self.budget.epsilon,
+            budget_delta=self.budget.delta,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            unit=neighbours.unit,
+            relation=neighbours.relation,
+            trust=self.mechanism.trust,
+            mode="benchmark",
+            accountant=self.mechanism.accountant,
+            ledger=to_rows(events),
+        )
+
+
+def parser(stage: str, description: str) -> argparse.ArgumentParser:
+    """A parser with the shared arguments."""
+    arguments = argparse.ArgumentParser(prog=f"python -m privmix.stages.{stage}", description=description)
+    arguments.add_argument("--mechanism", required=True, help="id of the mechanism in the configuration")
+    arguments.add_argument(
+        "--parameters", required=True, type=json.loads, help="JSON: method and its parameters"
+    )
+    arguments.add_argument("--epsilon", required=True, type=float)
+    arguments.add_argument("--delta", required=True, type=float)
+    arguments.add_argument("--components", required=True, type=int)
+    arguments.add_argument("--replicates", type=int, default=1)
+    arguments.add_argument("--seed", required=True, type=int, help="master seed of the benchmark")
+    return arguments
+
+
+def parse(arguments: argparse.ArgumentParser) -> tuple[Job, argparse.Namespace]:
+    """The job, and the stage's own arguments."""
+    given = arguments.parse_args()
+    values = dict(given.parameters)
+    method = values.pop("method", "")
+    job = Job(
+        name=given.mechanism,
+        method=method,
+        parameters=values,
+        mechanism=registry.build(method, values, where=f"mechanism {given.mechanism}"),
+        budget=Budget(given.epsilon, given.delta),
+        components=given.components,
+        replicates=given.replicates,
+        seed=given.seed,
+    )
+    return job, given

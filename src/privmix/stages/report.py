@@ -1,0 +1,79 @@
+"""The page and the tidy results of a run, from whatever the run has made."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from privmix import provenance, sweep
+from privmix.artefacts import ScoresInfo, info_of, read_clean, read_model, read_table, replacing
+from privmix.report import frames, page
+from privmix.report.answer import answers
+from privmix.report.outcomes import Material, Outcome, Run, material
+from privmix.stages import run as run_stage
+
+
+def _outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
+    model, scores = Path(job.path(sweep.MODEL)), Path(job.path(sweep.SCORES))
+    table = read_table(scores) if scores.exists() else None
+    return Outcome(
+        dataset=job.dataset,
+        mechanism=job.mechanism,
+        method=planned.settings.mechanisms[job.mechanism].method,
+        trust=planned.mechanisms[job.mechanism].trust,
+        epsilon=job.epsilon,
+        model=read_model(model) if model.exists() else None,
+        scores=table,
+        scores_info=None if table is None else info_of(table, ScoresInfo),
+    )
+
+
+def _materials(settings: sweep.Settings) -> dict[str, Material]:
+    paths = {name: Path(sweep.CLEAN.format(dataset=name)) for name in settings.datasets}
+    return {
+        name: material(read_clean(path), np.random.default_rng(settings.master_seed))
+        for name, path in paths.items()
+        if path.exists()
+    }
+
+
+def main() -> None:
+    """Read what exists, write page and results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--configuration", required=True, help="the configuration as JSON")
+    parser.add_argument("--html", type=Path, required=True, help="the page to write")
+    parser.add_argument("--csv", type=Path, required=True, help="the tidy results to write")
+    parser.add_argument("--parquet", type=Path, required=True, help="the same results as Parquet")
+    arguments = parser.parse_args()
+
+    configuration = json.loads(arguments.configuration)
+    planned = sweep.plan(configuration)
+    run = Run(
+        settings=planned.settings,
+        configuration=configuration,
+        entries=planned.entries,
+        outcomes=tuple(_outcome(job, planned) for job in planned.jobs()),
+        materials=_materials(planned.settings),
+        provenance=provenance.here(),
+    )
+    results = frames.collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None)
+    scores = frames.Scores(results)
+    found = answers(run, scores)
+    beside = [os.path.relpath(path, arguments.html.parent) for path in (arguments.csv, arguments.parquet)]
+    html = page.render(run, scores, found, *beside)
+    with replacing(arguments.csv) as temporary:
+        results.to_csv(temporary, index=False)
+    with replacing(arguments.parquet) as temporary:
+        pq.write_table(frames.to_table(results), temporary, compression="zstd")
+    with replacing(arguments.html) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    for answer in found:
+        print(f"{answer.dataset}, {answer.trust}: {answer.headline}")
+    print(f"The report is {arguments.html}")
+
+
+if __name__ == "__main__":
+    run_stage("report", main)

@@ -1,0 +1,88 @@
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+WIDTHS = (390, 768, 1280)
+# Runs inside the page and tells its frame what the browser itself measures. What scrolls on its own may be wide.
+PROBE = """<script>
+addEventListener("load", () => {
+  const root = document.documentElement;
+  const sticksOut = element => element.getBoundingClientRect().right > root.clientWidth + 1;
+  const allowed = element => element.closest(".scroll, pre, .hidden, .skip") || element.parentElement.closest("svg");
+  const letters = [...document.querySelectorAll("figure svg text")].filter(text => text.checkVisibility());
+  const pixels = text => parseFloat(getComputedStyle(text).fontSize) * Math.sqrt(Math.abs(
+    text.getScreenCTM().a * text.getScreenCTM().d - text.getScreenCTM().b * text.getScreenCTM().c));
+  const entries = performance.getEntriesByType("resource").map(entry => entry.name);
+  const clouds = [...document.querySelectorAll("use")].filter(use => use.getBoundingClientRect().width > 100);
+  parent.postMessage({
+    width: root.clientWidth,
+    scrollWidth: root.scrollWidth,
+    wide: [...document.querySelectorAll("body *")].filter(element => !allowed(element) && sticksOut(element))
+      .map(element => element.outerHTML.slice(0, 120)),
+    requests: entries.filter(name => !name.startsWith("data:")),
+    smallest: Math.min(...letters.map(pixels)),
+    clouds: clouds.length,
+  }, "*");
+});
+</script>"""
+FRAMES = """<!DOCTYPE html><title>frames</title><body><script>
+const reports = [];
+addEventListener("message", event => {
+  reports.push(event.data);
+  document.getElementById("probe").textContent = JSON.stringify(reports);
+});
+</script><pre id="probe"></pre>%s</body>"""
+
+
+def probe(browse: Callable, page: Path, widths: tuple[int, ...], addition: str = "") -> dict[int, dict]:
+    """What the page looks like from inside, in a frame of each width (a window cannot be as narrow as a phone)."""
+    inside = page.with_name("probed.html")
+    inside.write_text(
+        page.read_text(encoding="utf-8").replace("</body>", addition + PROBE + "</body>"), "utf-8"
+    )
+    frames = "".join(
+        f'<iframe src="probed.html" width="{w}" height="800" style="border:0"></iframe>' for w in widths
+    )
+    outside = page.with_name("frames.html")
+    outside.write_text(FRAMES % frames, "utf-8")
+    dom = browse(outside).dom
+    reports = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', dom, re.DOTALL).group(1))
+    return {report["width"]: report for report in reports}
+
+
+def test_the_page_loads_without_a_word_on_the_console(browse, page):
+    loaded = browse(page)
+    assert loaded.console == ()
+    assert "The answer at ε = 1" in loaded.dom
+    assert "</html>" in loaded.dom
+
+
+@pytest.mark.parametrize("defect", ["throw new Error('planted')", "console.error('planted')"])
+def test_a_planted_defect_is_heard_on_the_console(browse, tmp_path, defect):
+    broken = tmp_path / "broken.html"
+    broken.write_text(
+        f"<!DOCTYPE html><title>x</title><body><script>{defect}</script></body>", encoding="utf-8"
+    )
+    assert "planted" in "".join(browse(broken).console)
+
+
+def test_from_phone_to_desk_nothing_sticks_out_nothing_is_fetched_and_letters_are_legible(browse, page):
+    seen = probe(browse, page, WIDTHS)
+    assert sorted(seen) == sorted(WIDTHS)
+    for width, report in seen.items():
+        assert report["scrollWidth"] <= width
+        assert report["wide"] == []
+        assert report["requests"] == []
+        assert report["smallest"] >= 9, "pixels of the smallest letter in a picture"
+        assert report["clouds"] > 5, "the records lie under the ellipses"
+
+
+def test_the_probe_sees_what_sticks_out_and_what_is_fetched(browse, page):
+    planted = '<div style="width:900px">wide</div><img src="http://127.0.0.1:9/planted.png" alt="">'
+    seen = probe(browse, page, (390,), planted)[390]
+    assert seen["scrollWidth"] >= 900
+    assert "900px" in "".join(seen["wide"])
+    assert "planted.png" in "".join(seen["requests"])

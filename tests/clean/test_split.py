@@ -1,0 +1,79 @@
+"""Train and holdout: by person, the same on every clone, never empty."""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from privmix.clean.split import draws, held_out, share
+from privmix.errors import UserError
+
+NOBODY = np.empty(0, dtype=np.uint64)
+
+
+def people(number: int, records: int = 1, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Pseudonyms and draws of people with some records each."""
+    ids = pa.array([f"p{index}" for index in range(number) for _ in range(records)])
+    return np.repeat(np.arange(number, dtype=np.uint64), records), draws(ids, seed, "places")
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(1, 0.5), (800, 0.5), (2000, 0.25), (10_000, 0.05), (10**6, 0.05)]
+)
+def test_five_percent_or_500_records_but_at_most_half_are_held_out(rows, expected):
+    assert share(rows) == expected
+
+
+def test_a_draw_is_the_hash_of_seed_dataset_and_person():
+    expected = hashlib.blake2b(b"7\0places\0anna", digest_size=8).digest()
+    assert int(draws(pa.array(["anna"]), 7, "places")[0]) == int.from_bytes(expected, "little")
+
+
+def test_seed_and_dataset_change_the_split():
+    ids = pa.array([f"p{index}" for index in range(200)])
+    first = draws(ids, 1, "places") < np.uint64(2**63)
+    for other in (draws(ids, 2, "places"), draws(ids, 1, "others")):
+        assert 50 < np.count_nonzero(first != (other < np.uint64(2**63))) < 150
+
+
+def test_the_held_out_share_of_people_is_as_stated():
+    person, draw = people(20_000)
+    held = held_out(person, draw, NOBODY, "places").mean()
+    assert held == pytest.approx(0.05, abs=4.9 * (0.05 * 0.95 / 20_000) ** 0.5)  # two-sided 1e-6
+
+
+def test_no_person_is_on_both_sides():
+    person, draw = people(300, records=3)
+    holdout = held_out(person, draw, NOBODY, "places")
+    assert not set(person[holdout]) & set(person[~holdout])
+    assert 0 < holdout.sum() < len(person)
+
+
+def test_isolated_people_are_always_in_train():
+    person, draw = people(400)
+    isolated = person[held_out(person, draw, NOBODY, "places")][:20]
+    holdout = held_out(person, draw, isolated, "places")
+    assert not np.isin(person[holdout], isolated).any()
+    assert holdout.any()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_people_are_enough_whatever_the_draw(seed):
+    person, draw = people(2, records=3, seed=seed)
+    holdout = held_out(person, draw, NOBODY, "places")
+    assert holdout.sum() == 3
+    assert not set(person[holdout]) & set(person[~holdout])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_person_is_a_sentence(seed):
+    person, draw = people(1, records=4, seed=seed)
+    with pytest.raises(UserError, match=r"places: 4 usable row\(s\) of 1 person; .* at least two people"):
+        held_out(person, draw, NOBODY, "places")
+
+
+def test_people_who_are_all_isolated_are_a_sentence():
+    person, draw = people(2)
+    with pytest.raises(UserError, match="one is not isolated"):
+        held_out(person, draw, person, "places")

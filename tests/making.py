@@ -1,0 +1,55 @@
+"""What many tests make: a public domain, records in it, and noise that can be read."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from privmix.artefacts import Attribute, Axis, Domain
+from privmix.mechanisms.base import Spec
+
+
+def make_domain(dimensions=2, rows=1000, relation="replace_one", unit="record", attributes=(), max_records=1):
+    """A box of half-diagonal one about the origin, with a resolution of one thousandth."""
+    half = 1 / np.sqrt(dimensions)
+    axes = tuple(
+        Axis(
+            name=f"v{axis}", description="", unit="", geographic=None, lower=-half, upper=half,
+            resolution=1e-3, centre=0.0, scale=1.0,
+        )
+        for axis in range(dimensions)
+    )  # fmt: skip
+    return Domain(
+        dataset="made", title="Made for a test", axes=axes,
+        attributes=tuple(Attribute(name=n, description="", values=v) for n, v in attributes),
+        unit=unit, relation=relation, max_records_per_person=max_records,
+        visibility="synthetic", rows=rows,
+    )  # fmt: skip
+
+
+def make_spec(n_components=3, **domain):
+    """A spec on such a domain."""
+    return Spec(make_domain(**domain), n_components)
+
+
+@dataclass
+class RecordingNoise:
+    """Silent noise that remembers which scale was asked for."""
+
+    asked: list[tuple[str, float, tuple[int, ...]]] = field(default_factory=list)
+
+    def laplace(self, scale, shape):
+        self.asked.append(("laplace", scale, shape))
+        return np.zeros(shape)
+
+    def gaussian(self, sigma, shape):
+        self.asked.append(("gaussian", sigma, shape))
+        return np.zeros(shape)
+
+
+def clusters(rows=1000, dimensions=2, seed=0):
+    """Three clusters inside the box of `make_domain`."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    half = 1 / np.sqrt(dimensions)
+    centres = generator.uniform(-0.7 * half, 0.7 * half, (3, dimensions))
+    points = centres[generator.integers(3, size=rows)] + generator.normal(0, 0.05, (rows, dimensions))
+    return np.clip(points, -half, half)

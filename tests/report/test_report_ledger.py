@@ -1,0 +1,44 @@
+from privmix.artefacts import Privacy
+from privmix.report.ledger_view import _exceeds, group
+
+
+def test_releases_that_differ_in_an_index_are_one_line_with_their_range():
+    rows = tuple(
+        {"kind": "gaussian", "label": f"means, iteration {i}", "count": 2, "multiplier": 3.0 + i}
+        for i in range(4)
+    )
+    (line,) = group(rows)
+    assert line.count == 8
+    assert line.label == "means, iteration #"
+    assert "3 to 6" in line.noise
+
+
+def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
+    lines = group(
+        (
+            {"kind": "laplace", "label": "weights", "count": 10, "epsilon": 0.01},
+            {"kind": "gaussian", "label": "weights", "count": 1, "multiplier": 5.0},
+            {"kind": "randomized_response", "label": "at_night", "count": 1, "epsilon": 0.5},
+        )
+    )
+    assert [(line.kind, line.label, line.count) for line in lines] == [
+        ("Laplace noise", "weights", 10),
+        ("Gaussian noise", "weights", 1),
+        ("Randomized response", "at_night", 1),
+    ]
+    assert lines[0].noise == "scale = L1 sensitivity / 0.01"
+
+
+def test_a_kind_that_the_page_does_not_know_is_shown_with_its_numbers():
+    (line,) = group(({"kind": "private_tree", "label": "splits", "count": 1, "depth": 12, "rule": "decay"},))
+    assert line.kind == "private tree"
+    assert line.noise == "depth = 12, rule = decay"
+
+
+def test_a_claim_above_its_budget_is_seen():
+    common = {
+        "budget_epsilon": 1.0, "budget_delta": 1e-6, "delta": 1e-6, "unit": "record", "relation": "replace_one",
+        "trust": "central", "mode": "benchmark", "accountant": "exact", "ledger": (),
+    }  # fmt: skip
+    assert not _exceeds(Privacy(epsilon=1.0, **common))
+    assert _exceeds(Privacy(epsilon=1.01, **common))

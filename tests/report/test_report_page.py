@@ -1,0 +1,246 @@
+import re
+from html.parser import HTMLParser
+
+import made_up_run
+import pandas as pd
+import pytest
+from made_up_run import CHECKINS, MadeUpData
+
+from privmix.artefacts import RESULT_COLUMNS
+from privmix.errors import UserError
+
+PLAIN = MadeUpData("plain", rows=400)
+INLINE = {"a", "b", "strong", "span", "code"}
+NOUNS = "replicates|records|datasets|jobs|mechanisms|releases|components"
+LEAKS = (
+    " nan ",
+    " None (?!of the)",
+    "Undefined",
+    r"Estimate\(",
+    "{{|}}",
+    " [,.]",
+    rf"\b1 ({NOUNS})\b",
+    "&amp;",
+)
+VOID = {"meta", "link", "br", "hr", "img", "input", "path", "use", "image", "circle", "rect"}
+
+
+class Outline(HTMLParser):
+    """What a reader with a screen reader meets."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.headings: list[int] = []
+        self.titles: list[str] = []
+        self.pictures: list[dict] = []
+        self.tables = self.captions = 0
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if "id" in values:
+            self.ids.append(values["id"])
+        if tag in ("a", "use") and values.get("href", "").startswith("#"):
+            self.links.append(values["href"][1:])
+        if re.fullmatch(r"h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag == "svg":
+            self.pictures.append(values)
+        self.tables += tag == "table"
+        self.captions += tag == "caption"
+        if tag not in INLINE:
+            self.text.append(" ")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in INLINE:
+            self.text.append(" ")
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "pre"):
+            self.text.append(data)
+        if self.open and self.open[-1] == "h2":
+            self.titles.append(data)
+
+    @property
+    def words(self) -> str:
+        return re.sub(r"\s+", " ", "".join(self.text)).replace("\u00a0", " ")
+
+
+def check(html: str) -> str:
+    """The page is sound, whatever it tells; its words."""
+    page = Outline(html)
+    assert page.open == [], "every element is closed"
+    assert len(page.ids) == len(set(page.ids)), "ids are unique"
+    assert set(page.links) <= set(page.ids), "links inside the page have a target"
+    assert page.headings[0] == 1
+    assert page.headings.count(1) == 1
+    assert all(b - a <= 1 for a, b in zip(page.headings, page.headings[1:], strict=False)), (
+        "no level is skipped"
+    )
+    assert page.tables == page.captions > 0
+    for picture in page.pictures:
+        assert picture.get("aria-hidden") == "true" or picture.get("aria-label"), "pictures have words"
+    for leak in LEAKS:
+        assert not re.search(leak, page.words), re.search(f".{{0,80}}(?:{leak}).{{0,40}}", page.words).group()
+    return page.words
+
+
+def test_the_page_answers_first_and_shows_every_section(rendered):
+    words = check(rendered.html)
+    assert Outline(rendered.html).titles == [
+        "The answer at ε = 1",
+        "Frontier: utility against privacy",
+        "See it: the models at ε = 1",
+        "Attack: was this record in the training data?",
+        "Privacy ledger: what each mechanism released",
+        "Proportions under randomized response",
+        "Results",
+        "The data",
+        "The run",
+        "Glossary",
+    ]
+    assert len(re.findall("the best of [23] (?:central|local) mechanisms", words)) == 4
+
+
+def test_the_page_needs_nothing_but_itself(rendered):
+    for tag, attribute, value in re.findall(
+        r'<(\w+)[^>]*?\s(src|href|data|srcset|poster)="([^"]*)"', rendered.html
+    ):
+        own = value.startswith(("#", "data:"))
+        assert own or (tag, attribute) == ("a", "href"), value
+    assert "<script" not in rendered.html
+    assert "@import" not in rendered.html
+    assert not re.search(r"url\((?!#)", rendered.html)
+
+
+def test_results_lie_beside_the_page_with_the_gap(rendered):
+    results = pd.read_csv(rendered.root / "reports/results.csv")
+    assert tuple(results.columns) == RESULT_COLUMNS
+    assert "holdout_gap" in set(results["metric"])
+    assert pd.read_parquet(rendered.root / "reports/results.parquet")["value"].tolist() == pytest.approx(
+        results["value"].tolist()
+    )
+    assert 'href="results.csv"' in rendered.html
+    assert 'href="results.parquet"' in rendered.html
+
+
+def test_failures_are_shown_with_their_reason(rendered):
+    words = check(rendered.html)
+    assert "3 jobs have no result" in words
+    assert "randomized_response cannot work on survey: its grid would have 10^8 cells." in words
+    assert "0.1, 1, 10" in words
+
+
+def test_text_from_catalog_and_configuration_is_escaped(rendered):
+    assert "made up &lt;for a test&gt; &amp; escaped" in rendered.html
+
+
+def test_the_same_files_make_the_same_page(rendered):
+    assert made_up_run.render(rendered.root, rendered.configuration) == rendered.html
+
+
+def test_the_page_is_small(rendered):
+    assert len(rendered.html) < 1_000_000
+
+
+def test_proportions_stand_beside_the_true_share(rendered):
+    words = check(rendered.html)
+    assert "at_night: yes" in words
+    assert "true share" in words
+
+
+def test_the_stage_says_where_the_page_is_and_what_it_answers(tmp_path, capsys):
+    configuration = made_up_run.write_run(
+        tmp_path, datasets=(PLAIN,), mechanisms=("non_private", "dp_em_exact")
+    )
+    made_up_run.render(tmp_path, configuration)
+    *answers, last = capsys.readouterr().out.splitlines()
+    assert last == "The report is reports/summary.html"
+    assert len(answers) == 1
+    assert answers[0].startswith("plain, central: At ε = 1, dp_em_exact, the only central mechanism,")
+
+
+def test_what_was_not_made_is_named_and_the_rest_is_shown(tmp_path):
+    configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=())
+    (tmp_path / "data/models/plain/dp_em_exact/eps-1.json").unlink()
+    (tmp_path / "data/scores/plain/dp_em_exact/eps-1.parquet").unlink()
+    (tmp_path / "data/scores/plain/responses/eps-10.parquet").unlink()
+    words = check(made_up_run.render(tmp_path, configuration))
+    assert "2 jobs have no result" in words
+    assert "plain dp_em_exact 1 Not made" in words
+    assert "plain responses 10 Not made" in words
+    assert "At ε = 1, dp_em_linear, the best of 2 central mechanisms" in words
+
+
+def test_a_run_that_made_nothing_still_has_a_page(tmp_path):
+    configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,))
+    for path in (tmp_path / "data").rglob("*.*"):
+        path.unlink()
+    words = check(made_up_run.render(tmp_path, configuration))
+    assert "None of the 2 central mechanisms has a result at ε = 1." in words.replace("\u00a0", " ")
+    assert "The dataset was not downloaded or not cleaned" in words
+
+
+def test_a_half_written_file_is_refused_with_a_sentence(tmp_path):
+    configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,))
+    path = tmp_path / "data/scores/plain/dp_em_exact/eps-1.parquet"
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(UserError, match=r"eps-1\.parquet cannot be read"):
+        made_up_run.render(tmp_path, configuration)
+    assert not (tmp_path / "reports/summary.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "phrase"),
+    [
+        ({"replicates": 1}, "Each point is one replicate, so there is no interval."),
+        ({"epsilons": (2.0,)}, "The answer at ε = 2"),
+        ({"mechanisms": ("non_private",)}, "This run has no private mechanism"),
+        ({"mechanisms": ("dp_em_exact",)}, "no non-private model"),
+        ({"datasets": (MadeUpData("one", dimensions=1, rows=400),)}, "over a histogram of"),
+        ({"datasets": (MadeUpData("ten", dimensions=10, rows=400),)}, "Only the first two of 10 coordinates"),
+        ({"copies": 10}, "20 private mechanisms"),
+        ({"worse": 40.0}, "Nothing useful is possible here"),
+        ({"failing": [("plain", m) for m in made_up_run.METHODS]}, "There is no model of this dataset to draw."),
+        ({"epsilons": (0.001, 1000.0)}, "The answer at ε = 0.001"),
+    ],
+    ids=["one replicate", "one epsilon", "nothing private", "no baseline", "d=1", "d=10", "20 mechanisms",
+         "useless", "all fail", "extreme epsilons"],
+)  # fmt: skip
+def test_every_shape_of_a_run_makes_a_sound_page(tmp_path, options, phrase):
+    options = {"datasets": (PLAIN,), "mechanisms": ("non_private", "dp_em_exact", "responses"), **options}
+    words = check(made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, **options)))
+    assert phrase in words
+
+
+def test_sensitive_records_leave_no_trace_on_the_page(tmp_path):
+    secret = MadeUpData("secret", geographic=True, visibility="sensitive", isolated=True, attribute=True)
+    html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(secret,), failing=()))
+    words = check(html)
+    assert "The records are sensitive, so none is drawn." in words
+    assert "<image" not in html
+    assert '<use href="#cloud' not in html
+    assert "The ring marks" not in words
+    assert "true share" not in words
+    assert "Estimated shares" in words
+
+
+def test_public_records_are_drawn_once_and_used_by_every_picture(tmp_path):
+    html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,), failing=()))
+    assert html.count("data:image/png") == 1
+    assert html.count('href="#cloud-checkins"') == len(made_up_run.METHODS)
+    assert html.count("The ring marks") == 1

@@ -1,0 +1,131 @@
+import re
+
+import numpy as np
+import pytest
+
+from privmix.artefacts import Axis, CleanData, CleanInfo, Domain, Fitted, RowCounts
+from privmix.report import portraits
+from privmix.report.figures import SERIES, drawing, series, spread, svg
+from privmix.report.outcomes import SHOWN_POINTS, material
+
+
+def clean_data(rows: int = 50, visibility: str = "public", geographic: bool = True) -> CleanData:
+    bounds = {"latitude": (-90.0, 90.0), "longitude": (-180.0, 180.0)}
+    axes = tuple(
+        Axis(
+            name=name, description="", unit="degree", geographic=name if geographic else None, lower=low,
+            upper=high, resolution=0.02, centre=0.0, scale=0.005,
+        )
+        for name, (low, high) in bounds.items()
+    )  # fmt: skip
+    domain = Domain(
+        dataset="d", title="D", axes=axes, attributes=(), unit="record", relation="replace_one",
+        max_records_per_person=1, visibility=visibility, rows=rows,
+    )  # fmt: skip
+    counts = RowCounts(read=rows, kept=rows, dropped={}, clipped={}, persons=rows, train=rows, holdout=0)
+    info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=(3,))
+    points = np.random.default_rng(0).uniform(-0.3, 0.3, (rows, 2))
+    return CleanData(info, points, {}, np.arange(rows, dtype=np.uint64), np.ones(rows, dtype=bool))
+
+
+def model(mean=(0.1, 0.2), deviation=(0.01, 0.02)) -> Fitted:
+    return Fitted(
+        replicate=0, weights=[1.0], means=[list(mean)],
+        covariances=[np.diag(np.square(deviation)).tolist()], seconds=0.0,
+    )  # fmt: skip
+
+
+def test_nothing_of_a_sensitive_record_reaches_the_page():
+    shown = material(clean_data(visibility="sensitive"), np.random.default_rng(0))
+    assert shown.cloud.size == 0
+    assert shown.places.size == 0
+    assert not shown.shares
+    view = portraits.view(shown, [model()])
+    assert portraits.cloud(view, shown) is None
+
+
+def test_public_records_are_shown_in_original_units_and_not_too_many():
+    clean = clean_data(rows=SHOWN_POINTS + 100)
+    shown = material(clean, np.random.default_rng(0))
+    assert len(shown.cloud) == SHOWN_POINTS
+    assert np.abs(shown.cloud).max() == pytest.approx(0.3 / 0.005, rel=0.01)
+    assert shown.places.tolist() == (clean.points[3:4] / 0.005).tolist()
+
+
+def test_held_out_records_are_not_drawn():
+    clean = clean_data()
+    clean.train[:] = False
+    clean.train[7] = True
+    shown = material(clean, np.random.default_rng(0))
+    assert shown.cloud.tolist() == (clean.points[7:8] / 0.005).tolist()
+
+
+def test_a_map_has_longitude_to_the_right():
+    assert portraits.shown_columns(clean_data().info.domain) == (1, 0)
+    assert portraits.shown_columns(clean_data(geographic=False).info.domain) == (0, 1)
+
+
+def test_without_records_the_window_is_two_standard_deviations_in_original_units():
+    shown = material(clean_data(visibility="sensitive", geographic=False), np.random.default_rng(0))
+    view = portraits.view(shown, [model(mean=(0.1, 0.2), deviation=(0.01, 0.02))])
+    (left, right), (low, high) = view.limits
+    assert (left + right) / 2 == pytest.approx(20.0)
+    assert right - left == pytest.approx(4 * 2.0 * 1.08)  # 2σ each side of σ = 0.01/0.005, and the margin
+    assert high - low == pytest.approx(4 * 4.0 * 1.08)
+
+
+def test_a_window_without_records_stays_inside_the_public_box():
+    shown = material(clean_data(visibility="sensitive", geographic=False), np.random.default_rng(0))
+    view = portraits.view(shown, [model(deviation=(5.0, 5.0))])
+    assert view.limits[0] == pytest.approx((-90 - 7.2, 90 + 7.2))
+
+
+@pytest.mark.parametrize("latitudes", [(-2.0, 2.0), (58.0, 62.0), (-80.0, 80.0)])
+def test_a_kilometre_is_as_long_to_the_north_as_to_the_east(latitudes):
+    (left, right), (low, high) = (limits := portraits._map([(-10.0, 10.0), latitudes]))[0]
+    middle = np.radians(sum(latitudes) / 2)
+    per_degree_across = portraits.ACROSS / (right - left)
+    per_degree_up = limits[1] / (high - low)
+    assert per_degree_up * np.cos(middle) == pytest.approx(per_degree_across)
+    assert left <= -10
+    assert right >= 10
+    assert low <= latitudes[0]
+    assert high >= latitudes[1]
+
+
+def test_pictures_take_their_colours_from_the_page_and_their_ids_do_not_clash():
+    pictures = []
+    for name in ("one", "two"):
+        with drawing(2, 2) as figure:
+            axes = figure.subplots()
+            axes.plot([0, 1], [0, 1], color=SERIES[0], marker="o")
+            pictures.append(svg(figure, name, 'a "quoted" <label>'))
+    text = pictures[0] + pictures[1]
+    assert "var(--series-0)" in text
+    assert SERIES[0] not in text
+    assert "<style" not in text
+    assert "http" not in text
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids)) > 4
+    for target in re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text):
+        assert "".join(target) in ids
+    assert "&#34;quoted&#34; &lt;label&gt;" in text
+
+
+def test_every_mechanism_looks_different_and_local_ones_are_dashed_and_hollow():
+    names = [f"m{i}" for i in range(40)]
+    looks = series(names, {name: "local" if int(name[1:]) % 2 else "central" for name in names})
+    assert len({(look.colour, look.marker) for look in looks.values()}) == len(names)
+    assert looks["m0"].line == "-"
+    assert looks["m0"].fill == looks["m0"].colour
+    assert looks["m1"].line != "-"
+    assert looks["m1"].fill != looks["m1"].colour
+    assert "local" in looks["m1"].label
+
+
+def test_labels_move_apart_keep_their_order_and_stay_inside():
+    placed = spread([0.5, 0.5, 0.51, 0.99, 1.0], 0.1, 0.0, 1.0)
+    assert placed == sorted(placed)
+    assert min(np.diff(placed)) >= 0.1 - 1e-12
+    assert placed[-1] <= 1.0 + 1e-12
+    assert spread([0.2, 0.8], 0.1, 0.0, 1.0) == [0.2, 0.8]

@@ -1,0 +1,30 @@
+rule clean:
+    input:
+        entry=entry,
+        raw=sweep.RAW,
+    output:
+        clean=sweep.CLEAN,
+    log:
+        "logs/clean/{dataset}.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    params:
+        code=code_version("privmix.stages.clean"),
+        entry=entry_digest(
+            "title",
+            "reader",
+            "columns",
+            "coordinates",
+            "attributes",
+            "privacy",
+            "expected",
+            "visibility",
+            "isolated",
+        ),
+        seed=SWEEP.settings.master_seed,
+        overridden=lambda wildcards: "--overridden" if override(wildcards) else "",
+    shell:
+        "python -m privmix.stages.clean --entry {input.entry:q} --raw {input.raw:q} "
+        "--key data/.pseudonym.key --master-seed {params.seed} {params.overridden} "
+        "--output {output.clean:q} > {log:q} 2>&1"

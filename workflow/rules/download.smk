@@ -1,0 +1,18 @@
+rule download:
+    input:
+        entry=entry,
+        local=local_source,
+    output:
+        raw=sweep.RAW,
+    log:
+        "logs/download/{dataset}.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    params:
+        code=code_version("privmix.stages.download"),
+        source=entry_digest("source"),
+        override=override,
+    shell:
+        "python -m privmix.stages.download --entry {input.entry:q} "
+        "{params.override:q} --output {output.raw:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,24 @@
+rule evaluate:
+    input:
+        clean=sweep.CLEAN,
+        private=reports_of,
+        model=sweep.MODEL,
+    output:
+        scores=sweep.SCORES,
+    log:
+        "logs/evaluate/{dataset}/{mechanism}/eps-{epsilon}.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    params:
+        code=method_code("evaluate"),
+        job=job_arguments,
+        rates=SWEEP.settings.evaluation.false_positive_rates,
+        runs=SWEEP.settings.evaluation.worst_record_runs,
+        person=lambda wildcards: SWEEP.entries[wildcards.dataset].isolated[:1],
+        reports=lambda wildcards: "--private" if is_local(wildcards) else "",
+    shell:
+        "python -m privmix.stages.evaluate {params.job:q} --clean {input.clean:q} "
+        "--model {input.model:q} {params.reports} {input.private:q} "
+        "--false-positive-rates {params.rates} --worst-record-runs {params.runs} "
+        "--worst-person {params.person:q} --output {output.scores:q} > {log:q} 2>&1"

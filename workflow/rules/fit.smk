@@ -1,0 +1,17 @@
+rule fit:
+    input:
+        view=seen_by_fit,
+    output:
+        model=sweep.MODEL,
+    log:
+        "logs/fit/{dataset}/{mechanism}/eps-{epsilon}.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    params:
+        code=method_code("fit"),
+        job=job_arguments,
+        view=lambda wildcards: "--private" if is_local(wildcards) else "--clean",
+    shell:
+        "python -m privmix.stages.fit {params.job:q} "
+        "{params.view} {input.view:q} --output {output.model:q} > {log:q} 2>&1"

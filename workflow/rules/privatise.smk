@@ -1,0 +1,16 @@
+rule privatise:
+    input:
+        clean=sweep.CLEAN,
+    output:
+        private=sweep.PRIVATE,
+    log:
+        "logs/privatise/{dataset}/{mechanism}/eps-{epsilon}.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    params:
+        code=method_code("privatise"),
+        job=job_arguments,
+    shell:
+        "python -m privmix.stages.privatise {params.job:q} "
+        "--clean {input.clean:q} --output {output.private:q} > {log:q} 2>&1"

@@ -1,0 +1,19 @@
+rule report:
+    input:
+        scores=all_scores(),
+    output:
+        html="reports/summary.html",
+        csv="reports/results.csv",
+        parquet="reports/results.parquet",
+    log:
+        "logs/report.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    params:
+        code=code_version("privmix.stages.report"),
+        configuration=dumps(config),
+    shell:
+        "python -m privmix.stages.report --configuration {params.configuration:q} "
+        "--html {output.html:q} --csv {output.csv:q} --parquet {output.parquet:q} "
+        "2>&1 | tee {log:q}"
