@@ -85,20 +85,20 @@ def test_an_unknown_name_brings_the_nearest():
 
 def test_check_gets_cleans_and_counts(capsys: pytest.CaptureFixture[str]):
     text = run(capsys, "check", "checkins", "--catalog", str(FOLDER))
-    assert "checkins: 20,000 rows read, 20,000 kept." in text
+    assert "checkins: 24,000 rows read, 24,000 kept." in text
     assert "No row was dropped." in text
-    assert "4,894 people." in text
-    assert "That is what the entry expects: 20,000 rows and 4,894 people." in text
+    assert "5,904 people." in text
+    assert "That is what the entry expects: 24,000 rows and 5,904 people." in text
 
 
 def test_check_fails_when_the_counts_are_not_the_expected_ones(tmp_path: Path):
     text = (FOLDER / "checkins.yaml").read_text(encoding="utf-8")
-    assert "  rows: 20000\nreader" in text
-    shorter = text.replace("  rows: 20000\nreader", "  rows: 19000\nreader")
+    assert "  rows: 24000\nreader" in text
+    shorter = text.replace("  rows: 24000\nreader", "  rows: 19000\nreader")
     (tmp_path / "checkins.yaml").write_text(shorter, encoding="utf-8")
     sentence = failure("check", "checkins", "--catalog", str(tmp_path))
     assert "19,000 rows" in sentence
-    assert "20,000" in sentence
+    assert "24,000" in sentence
 
 
 def test_check_of_a_local_file_skips_checksum_and_expected_counts(

@@ -165,6 +165,20 @@ def test_lines_are_counted_from_the_top_of_the_file(read):
     assert (got.lines, got.faults) == ([5], [(6, "not a number")])
 
 
+def test_a_field_of_a_megabyte_is_only_a_long_field(read):
+    note = b"x" * 10**6
+    got = read(b'who,height,smokes,note\n"a",1,no,"' + note + b'"\nb,2,no,"\n' + note + b'"\nc,3,no,' + note)
+    assert (got.who, got.bad) == (["a", "b", "c"], [])
+
+
+def test_a_quote_open_at_the_end_of_a_block_goes_on_in_the_next(read, monkeypatch):
+    content = b'who,height,smokes\nx"y,1,"no\nb,2,no\nc,3,yes\n'
+    whole = read(content)
+    assert [line for line, _ in whole.faults] == [2]
+    monkeypatch.setattr(records, "BLOCK_BYTES", len(b'x"y,1,"no\n'))
+    assert read(content) == whole
+
+
 @pytest.mark.parametrize("block", [1, 7, 64, 1000])
 def test_the_cut_into_blocks_does_not_show(read, monkeypatch, block):
     drawn = random.Random(3)

@@ -1,5 +1,5 @@
 from privmix.artefacts import Privacy
-from privmix.report.ledger_view import _exceeds, group
+from privmix.report.ledger_view import exceeds, group
 
 
 def test_releases_that_differ_in_an_index_are_one_line_with_their_range():
@@ -26,7 +26,7 @@ def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
         ("Gaussian noise", "weights", 1),
         ("Randomized response", "at_night", 1),
     ]
-    assert lines[0].noise == "scale = L1 sensitivity / 0.01"
+    assert lines[0].noise == "scale = Δ₁ / 0.01"
 
 
 def test_a_kind_that_the_page_does_not_know_is_shown_with_its_numbers():
@@ -40,5 +40,5 @@ def test_a_claim_above_its_budget_is_seen():
         "budget_epsilon": 1.0, "budget_delta": 1e-6, "delta": 1e-6, "unit": "record", "relation": "replace_one",
         "trust": "central", "mode": "benchmark", "accountant": "exact", "ledger": (),
     }  # fmt: skip
-    assert not _exceeds(Privacy(epsilon=1.0, **common))
-    assert _exceeds(Privacy(epsilon=1.01, **common))
+    assert not exceeds(Privacy(epsilon=1.0, **common))
+    assert exceeds(Privacy(epsilon=1.01, **common))

@@ -1,11 +1,12 @@
 import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
 
 from privmix.artefacts import Axis, CleanData, CleanInfo, Domain, Fitted, RowCounts
 from privmix.report import portraits
-from privmix.report.figures import SERIES, drawing, series, spread, svg
+from privmix.report.figures import SERIES, VARIABLES, drawing, series, spread, svg
 from privmix.report.outcomes import SHOWN_POINTS, material
 
 
@@ -80,9 +81,16 @@ def test_a_window_without_records_stays_inside_the_public_box():
     assert view.limits[0] == pytest.approx((-90 - 7.2, 90 + 7.2))
 
 
+def test_centres_out_of_view_are_counted():
+    shown = material(clean_data(geographic=False), np.random.default_rng(0))
+    view = portraits.view(shown, [model()])
+    assert portraits.out_of_view(view, model(mean=(0.0, 0.0))) == 0
+    assert portraits.out_of_view(view, model(mean=(0.0, 0.9))) == 1
+
+
 @pytest.mark.parametrize("latitudes", [(-2.0, 2.0), (58.0, 62.0), (-80.0, 80.0)])
 def test_a_kilometre_is_as_long_to_the_north_as_to_the_east(latitudes):
-    (left, right), (low, high) = (limits := portraits._map([(-10.0, 10.0), latitudes]))[0]
+    (left, right), (low, high) = (limits := portraits.map_window([(-10.0, 10.0), latitudes]))[0]
     middle = np.radians(sum(latitudes) / 2)
     per_degree_across = portraits.ACROSS / (right - left)
     per_degree_up = limits[1] / (high - low)
@@ -112,6 +120,25 @@ def test_pictures_take_their_colours_from_the_page_and_their_ids_do_not_clash():
     assert "&#34;quoted&#34; &lt;label&gt;" in text
 
 
+def luminance(colour: str) -> float:
+    """Relative luminance of an sRGB colour (WCAG 2.2)."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_letters_and_lines_stand_out_in_both_schemes(scheme):
+    css = (files("privmix.report") / "templates" / "style.css").read_text(encoding="utf-8")
+    blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    colours = dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", blocks[scheme]))
+    assert set(VARIABLES.values()) <= set(colours), "every colour of the pictures has a value in this scheme"
+    for name in {"--ink", "--muted", *(v for v in VARIABLES.values() if v.startswith("--series"))}:
+        for ground in ("--surface", "--page"):
+            light, dark = sorted((luminance(colours[name]), luminance(colours[ground])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, f"{name} on {ground}"
+
+
 def test_every_mechanism_looks_different_and_local_ones_are_dashed_and_hollow():
     names = [f"m{i}" for i in range(40)]
     looks = series(names, {name: "local" if int(name[1:]) % 2 else "central" for name in names})
@@ -128,4 +155,6 @@ def test_labels_move_apart_keep_their_order_and_stay_inside():
     assert placed == sorted(placed)
     assert min(np.diff(placed)) >= 0.1 - 1e-12
     assert placed[-1] <= 1.0 + 1e-12
-    assert spread([0.2, 0.8], 0.1, 0.0, 1.0) == [0.2, 0.8]
+    assert placed[0] < 0.5
+    assert spread([0.8, 0.2], 0.1, 0.0, 1.0) == pytest.approx([0.8, 0.2])
+    assert spread([0.5, 0.5, 0.5], 0.1, 0.0, 1.0) == pytest.approx([0.4, 0.5, 0.6])

@@ -34,6 +34,13 @@ def entry_digest(*sections):
     return lambda wildcards: SWEEP.entries[wildcards.dataset].digest(*sections)
 
 
+def download_code(wildcards):
+    """The version of the code that makes a raw file; a download is what its checksum says, whatever fetched it."""
+    if SWEEP.entries[wildcards.dataset].source.kind == "url":
+        return "checksum"
+    return code_version("privmix.stages.download")
+
+
 def local_source(wildcards):
     """The file on this machine that is read instead of a download, if any."""
     path = SWEEP.local_source(wildcards.dataset)

@@ -10,7 +10,7 @@ rule download:
         "../../environment.yml"
     threads: 1
     params:
-        code=code_version("privmix.stages.download"),
+        code=download_code,
         source=entry_digest("source"),
         override=override,
     shell:

@@ -16,7 +16,7 @@ class NonPrivate(Mechanism):
     trust: ClassVar[Literal["central", "local"]] = "central"
     private: ClassVar[bool] = False
 
-    searches: Annotated[int, Field(ge=1)] = 2
+    searches: Annotated[int, Field(ge=1)] = 1
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Full search on the records, covariances floored by the public resolution like everybody's."""

@@ -25,6 +25,7 @@ from privmix.mixture.starts import public_start
 __all__ = ["ScaleMixture", "fit", "gaussian_scales", "laplace_scales", "noisy_pass", "observed"]
 
 MOST_DIMENSIONS = 2  # reports are gathered up to this; with more they seldom share a cell
+FINENESS = 1.5  # side of a cell in n^(-1/4) standard deviations of the noise
 START_ITERATIONS = 8  # enough to rank starts
 
 
@@ -74,16 +75,16 @@ def fit(
     floor: np.ndarray,
     rng: np.random.Generator,
     starts: int = 2,
-    tol: float = 1e-5,
-    max_iter: int = 300,
+    tol: float = 2e-5,
+    max_iter: int = 200,
     start: Mixture | None = None,
     prior: Prior | None = None,
 ) -> Fit:
     """The mixture of the records behind noisy reports (weights count reports). Means end in [lower, upper].
 
     Noise hides structure, and components that the reports cannot tell apart fit the noise. So 1, about √K and K
-    components are tried and the Bayesian information criterion (Schwarz 1978) chooses; `n_components` is the most.
-    With a `start` it is that start, and its number of components, alone.
+    components are tried, upwards while Akaike's criterion (1974) improves; `n_components` is the most that is
+    used. With a `start` it is that start, and its number of components, alone.
     """
     if noise.dimensions != observations.dimensions:
         raise UserError(
@@ -96,10 +97,9 @@ def fit(
         )
     floor, lower, upper = (np.asarray(part, dtype=np.float64) for part in (floor, lower, upper))
     observations = gathered(observations, noise, floor)
-    fits = []
-    for size in (
-        sorted({1, round(n_components**0.5), n_components}) if start is None else [start.n_components]
-    ):
+    sizes = sorted({1, round(n_components**0.5), n_components}) if start is None else [start.n_components]
+    final = None
+    for size in sizes:
         narrowest = resolvable(observations.total_weight, size, noise, lower, upper, floor)
         climb = partial(em.loop, floor=narrowest, prior=prior, expectation=partial(noisy_pass, noise=noise))
         begin = start
@@ -107,8 +107,10 @@ def fit(
             candidates = _starts(observations, size, noise, lower, upper, narrowest, starts, rng)
             climbed = [climb(observations, each, tol=tol, max_iter=START_ITERATIONS) for each in candidates]
             begin = max(climbed, key=lambda tried: tried.objective).mixture
-        fits.append(climb(observations, begin, tol=tol, max_iter=max_iter))
-    final = max(fits, key=lambda tried: _criterion(tried, observations))
+        tried = climb(observations, begin, tol=tol, max_iter=max_iter)
+        if final is not None and _criterion(tried, observations) <= _criterion(final, observations):
+            break
+        final = tried
     return _inside(final, observations, noise, lower, upper, n_components)
 
 
@@ -136,7 +138,7 @@ def gathered(observations: Observations, noise: ScaleMixture, floor: np.ndarray)
     Cells of side h bias a covariance by about h²/12, so h/σ falls as n^(-1/4) to stay below its standard error.
     """
     observations = compress(observations)
-    side = observations.total_weight**-0.25 * np.sqrt(np.diagonal(noise.covariance) + floor)
+    side = FINENESS * observations.total_weight**-0.25 * np.sqrt(np.diagonal(noise.covariance) + floor)
     places = observations.points - observations.points.min(axis=0)
     counts = np.floor(places.max(axis=0) / side) + 1
     if observations.dimensions > MOST_DIMENSIONS or counts.prod() > 2**62:
@@ -175,10 +177,9 @@ def _starts(
 
 
 def _criterion(tried: Fit, observations: Observations) -> float:
-    """Log-likelihood less half the logarithm of the number of reports for each free parameter."""
+    """Log-likelihood of the reports less one for each free parameter: half of Akaike's, larger is better."""
     parameters = tried.mixture.n_components * observations.features.shape[1] - 1
-    total = observations.total_weight
-    return tried.log_likelihood * total - 0.5 * parameters * np.log(total)
+    return tried.log_likelihood * observations.total_weight - parameters
 
 
 def _inside(

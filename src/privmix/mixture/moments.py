@@ -12,6 +12,7 @@ from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 
 NEGLIGIBLE = 1e-12  # share of the total weight below which a component's moments carry no information
+FLATTEST = 1e-12  # smallest ratio of eigenvalues: below it a matrix is not reliably positive definite
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,50 +70,49 @@ def estimate(moments: Moments, *, floor: np.ndarray, prior: Prior | None = None)
         Σ = (S0 + Q_k - (κ + N_k)μμᵀ)/(ν + N_k + d + 2).
     The inverse Wishart's |Σ|^-(ν+d+1)/2, the normal's |Σ|^-1/2 and the records' |Σ|^-N_k/2 make the exponent.
 
-    Noised moments need not belong to any data. Negative counts are taken as zero. Without a prior, a component
-    with no count takes the mean and covariance of all components together and weight zero; if no component has a
-    count the weights are equal. `floor` repairs what is not positive definite.
+    Noised moments need not belong to any data. Negative counts are taken as zero. A component with no count (and
+    kappa = 0) takes the mean and covariance of all components together; if those have no count either, mean zero.
+    If no component has weight the weights are equal. `floor` repairs what is not positive definite.
     """
-    counts = np.maximum(np.asarray(moments.counts, dtype=np.float64), 0.0)
     k, d = moments.sums.shape
-    total = counts.sum()
-    squares = (moments.squares + np.swapaxes(moments.squares, 1, 2)) / 2
-    if prior is not None:
-        posterior_count = prior.kappa + counts
-        weights = counts + prior.alpha - 1
-        divisor = prior.freedom(d) + counts + d + 2
-        sums, scatter = moments.sums, squares + prior.scale * np.eye(d)
-    else:
-        weights = counts
-        informative = counts > NEGLIGIBLE * total
-        posterior_count = np.where(informative, counts, total)
-        divisor = posterior_count
-        sums = np.where(informative[:, None], moments.sums, moments.sums.sum(axis=0))
-        scatter = np.where(informative[:, None, None], squares, squares.sum(axis=0))
+    alpha, kappa, scale = (1.0, 0.0, 0.0) if prior is None else (prior.alpha, prior.kappa, prior.scale)
+    freedom = 0.0 if prior is None else prior.freedom(d) + d + 2
+    counts = np.maximum(np.asarray(moments.counts, dtype=np.float64), 0.0)
+    weights = counts + alpha - 1
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(k, 1 / k)
-    safe_count = np.where(posterior_count > 0, posterior_count, 1.0)[:, None]
-    means = sums / safe_count
+    total = counts.sum()
+    least = NEGLIGIBLE * max(total, moments.total_weight)
+    empty = kappa + counts <= least
+    sums = np.where(empty[:, None], moments.sums.sum(axis=0), moments.sums)
+    squares = np.where(empty[:, None, None], moments.squares.sum(axis=0), moments.squares)
+    counts = np.where(empty, total, counts)
+    if kappa + total <= least:
+        counts, sums, squares = np.ones(k), np.zeros((k, d)), np.zeros((k, d, d))
+    means = sums / (kappa + counts)[:, None]
     # (κ + N)μμᵀ = sμᵀ, which keeps the digits that a product with a large count would lose.
-    scatter = scatter - sums[:, :, None] * means[:, None, :]
-    covariances = scatter / np.where(divisor > 0, divisor, 1.0)[:, None, None]
-    return Mixture(weights, means, floored(covariances, floor))
+    scatter = squares + scale * np.eye(d) - sums[:, :, None] * means[:, None, :]
+    return Mixture(weights, means, floored(scatter / (freedom + counts)[:, None, None], floor))
 
 
 def floored(covariances: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """Covariances (K, d, d) with variance at least that of diag(floor) in every direction.
 
     In units where diag(floor) is the identity the eigenvalues are raised to 1. That is the constrained maximum
-    of the Gaussian likelihood, -(log λ + s/λ) being largest over λ ≥ 1 at max(s, 1), so EM stays monotone.
+    of the Gaussian likelihood, -(log λ + s/λ) being largest over λ ≥ 1 at max(s, 1), so EM stays monotone. An
+    eigenvalue that would vanish beside the largest in floating point is raised too.
     """
-    root = np.sqrt(np.asarray(floor, dtype=np.float64))
-    if root.shape != covariances.shape[1:2] or not (np.isfinite(root) & (root > 0)).all():
+    floor = np.asarray(floor, dtype=np.float64)
+    if floor.shape != covariances.shape[1:2] or not (np.isfinite(floor) & (floor > 0)).all():
         raise UserError(
             f"the floor must be {covariances.shape[1]} positive variances, one a coordinate, but is {floor}."
         )
+    root = np.sqrt(floor)
     unit = np.outer(root, root)
     mirrored = (covariances + np.swapaxes(covariances, 1, 2)) / 2
     values, vectors = np.linalg.eigh(mirrored / unit)
-    if (values[:, 0] >= 1).all():
+    least = np.maximum(1.0, FLATTEST * values[:, -1:])
+    enough = (values >= least).all(axis=1)
+    if enough.all():
         return mirrored
-    raised = (vectors * np.maximum(values, 1.0)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
-    return np.where((values[:, 0] >= 1)[:, None, None], mirrored, raised * unit)
+    raised = (vectors * np.maximum(values, least)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+    return np.where(enough[:, None, None], mirrored, raised * unit)

@@ -58,6 +58,26 @@ def relocated(
     return Mixture(weights, means, covariances)
 
 
+def planted_on_worst(observations: Observations, mixture: Mixture, floor: np.ndarray) -> Mixture:
+    """The mixture with its cheapest component moved onto the record that it explains worst. K ≥ 2.
+
+    A record alone in a far place is worth a component of its own to the likelihood, and no random place would
+    find it.
+    """
+    joint = log_joint(observations, mixture)
+    worst = int(np.argmin(_log_sum(joint)))
+    dropped = int(np.argmin(removal_costs(observations, mixture)))
+    weights, means, covariances = (
+        part.copy() for part in (mixture.weights, mixture.means, mixture.covariances)
+    )
+    share = observations.weights[worst] / observations.total_weight
+    weights[dropped] = 0.0
+    weights *= (1 - share) / weights.sum()
+    weights[dropped] = share
+    means[dropped], covariances[dropped] = observations.points[worst], np.diag(floor)
+    return Mixture(weights, means, covariances)
+
+
 def _log_sum(joint: np.ndarray) -> np.ndarray:
     """Column-wise log Σ exp, -inf where every term is."""
     peak = joint.max(axis=0)

@@ -12,7 +12,7 @@ import numpy as np
 
 from privmix.errors import UserError
 
-MOST_SCALES = 64  # over all coordinates together; each multiplies the cost of a pass
+MOST_SCALES = 32  # over all coordinates together; each multiplies the cost of a pass
 
 # (weights, variances / 2b²) by number of nodes: the scale mixtures nearest to the Laplace density in
 # Kullback-Leibler divergence. Such an optimum has the Laplace variance, for EM keeps second moments. Divergence
@@ -76,8 +76,8 @@ def gaussian_scales(sigma: float, dimensions: int) -> ScaleMixture:
 def laplace_scales(scale: float, dimensions: int, nodes: int | None = None) -> ScaleMixture:
     """Independent Laplace noise of scale b on each coordinate, as nodes^d scales with its exact variance 2b².
 
-    Unless told, as many nodes as keep nodes^d within 64, but no more than 4: 4 to three dimensions, 2 to six, then
-    1, the Gaussian of the same variance.
+    Unless told, as many nodes as keep nodes^d within 32, but no more than 4: 4 to two dimensions, 3 in three, 2 to
+    five, then 1, the Gaussian of the same variance.
     """
     if nodes is None:
         nodes = max(count for count in (1, 2, 3, 4) if count == 1 or count**dimensions <= MOST_SCALES)

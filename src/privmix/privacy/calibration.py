@@ -1,5 +1,6 @@
 """The least noise for a budget: how large each of many equal releases may be under a composition theorem."""
 
+import functools
 from dataclasses import dataclass
 
 from privmix.errors import UserError
@@ -29,6 +30,7 @@ def _share(size: float, gaussians: int, delta: float, composition: Composition) 
     return Share(size, 1 / size)
 
 
+@functools.cache
 def equal_shares(laplaces: int, gaussians: int, budget: Budget, composition: Composition) -> Share:
     """The least noise with which so many Laplace and Gaussian releases stay within the budget."""
     if gaussians and budget.delta == 0:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from privmix.evaluate.membership import auc_ceiling
+from privmix.report.exposure import broken_claims, found, worst_person
 from privmix.report.frames import Estimate, Scores, uniform_loglik
-from privmix.report.limits import swap_ceiling
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import (
     count,
-    distance,
     interval,
     listing,
     nats,
@@ -102,26 +101,33 @@ def _answer(run: Run, scores: Scores, dataset: str, trust: str, epsilon: float) 
             if sentence
         ),
         warnings=(*_useless(kept, gap, best, metric), *broken_claims(scores, best)),
-        tiles=_tiles(scores, best, gap, metric),
+        tiles=_tiles(scores, best, gap, metric, worst_person(run, dataset)),
     )  # fmt: skip
 
 
-def _tiles(scores: Scores, best: Outcome, gap: Estimate, metric: str) -> tuple[Tile, ...]:
+def _tiles(scores: Scores, best: Outcome, gap: Estimate, metric: str, person: str | None) -> tuple[Tile, ...]:
     key = (best.dataset, best.mechanism, best.epsilon)
     tiles = []
     if metric == "holdout_gap":
         span = ""
         if gap.low is not None and gap.high is not None:
-            span = f" ({percent(_density(gap.low))} to {percent(_density(gap.high))})"
+            low, high = percent(_density(gap.low)), percent(_density(gap.high))
+            span = f" ({low} to {high})" if low != high else ""
         tiles.append(Tile(percent(_density(gap.mean)), f"of the non-private density{span}"))
     auc = scores.estimate(*key, "mia_loss_auc")
     if auc:
         ceiling = auc_ceiling(best.epsilon, scores.delta(*key))
         tiles.append(Tile(rate(auc.mean), f"attacker's AUC (limit {rate(ceiling)})"))
-    away = scores.values(*key, "worst_record_distance_km")
-    if away:
-        tiles.append(Tile(distance(min(away)), "from the most exposed person to the nearest component"))
+    exposed = scores.values(*key, "mia_worst_record_auc")
+    if exposed and person:
+        tiles.append(Tile(rate(exposed[0]), f"AUC against {person}{_without_privacy(scores, best)}"))
     return tuple(tiles)
+
+
+def _without_privacy(scores: Scores, best: Outcome) -> str:
+    baseline = scores.baseline(best.dataset)
+    bare = baseline and scores.values(best.dataset, baseline.mechanism, math.inf, "mia_worst_record_auc")
+    return f" ({rate(bare[0])} without privacy)" if bare else ""
 
 
 def _verdict(kept: float | None) -> Verdict:
@@ -208,28 +214,11 @@ def _attack(scores: Scores, best: Outcome) -> str | None:
     if baseline:
         bare = scores.estimate(best.dataset, baseline.mechanism, math.inf, "mia_loss_auc")
         sentence += f"; {rate(bare.mean)} without privacy" if bare else ""
-    return f"{sentence}); no attack of any kind can exceed {rate(auc_ceiling(best.epsilon, delta))}."
-
-
-def worst_person(run: Run, dataset: str) -> str | None:
-    """The isolated person's name in the catalog, as the scores say it."""
-    infos = (outcome.scores_info for outcome in run.of(dataset))
-    return next((info.worst_person for info in infos if info and info.worst_person), None)
-
-
-def found(scores: Scores, dataset: str, mechanism: str, epsilon: float) -> str | None:
-    """How well the isolated person is found in one mechanism's models."""
-    auc = scores.values(dataset, mechanism, epsilon, "mia_worst_record_auc")
-    away = scores.values(dataset, mechanism, epsilon, "worst_record_distance_km")
-    parts = []
-    if auc:
-        low = scores.values(dataset, mechanism, epsilon, "mia_worst_record_auc_low")
-        high = scores.values(dataset, mechanism, epsilon, "mia_worst_record_auc_high")
-        bounds = f" (95\u00a0% interval {rate(low[0])} to {rate(high[0])})" if low and high else ""
-        parts.append(f"found with AUC {rate(auc[0])}{bounds}")
-    if away:
-        parts.append(f"the nearest component's centre is {distance(min(away))} away")
-    return ", and ".join(parts) or None
+    ceiling = auc_ceiling(best.epsilon, delta)
+    sentence += f"); in expectation no attack of any kind can exceed {rate(ceiling)}."
+    if auc.mean > ceiling:
+        sentence += " What is above that is the chance of which records were held out."
+    return sentence
 
 
 def _isolated(run: Run, scores: Scores, best: Outcome) -> str | None:
@@ -237,7 +226,7 @@ def _isolated(run: Run, scores: Scores, best: Outcome) -> str | None:
     here = found(scores, best.dataset, best.mechanism, best.epsilon)
     if person is None or here is None:
         return None
-    sentence = f"The most exposed person, {person}, alone in a far place: in this model {here}"
+    sentence = f"The most exposed person is {person}, alone in a far place: in this model {here}"
     baseline = scores.baseline(best.dataset)
     bare = found(scores, best.dataset, baseline.mechanism, math.inf) if baseline else None
     return f"{sentence}; without privacy {bare}." if bare else f"{sentence}."
@@ -271,25 +260,3 @@ def _useless(kept: float | None, gap: Estimate, best: Outcome, metric: str) -> t
             "model knows; more records, a larger ε, fewer components or another trust model would help.",
         )
     return ()
-
-
-def broken_claims(scores: Scores, outcome: Outcome) -> tuple[str, ...]:
-    """An alarm for every attack that beats what the claimed (epsilon, delta) allows, beyond its interval."""
-    if not outcome.private:
-        return ()
-    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
-    proofs = []  # whom the attack finds, the AUC that it surely reaches, the AUC that is allowed
-    worst = scores.values(*key, "mia_worst_record_auc_low")
-    if worst:
-        allowed = swap_ceiling(outcome.epsilon, scores.delta(*key), scores.relation(*key))
-        proofs.append(("the most exposed person", min(worst), allowed))
-    average = scores.estimate(*key, "mia_loss_auc")
-    if average is not None and average.low is not None:
-        allowed = auc_ceiling(outcome.epsilon, scores.delta(*key))
-        proofs.append(("the average record", average.low, allowed))
-    return tuple(
-        f"{outcome.mechanism} breaks its own claim: an attack on {target} reaches AUC {rate(bound)} even at the low "
-        f"end of its interval, but ε = {plain(outcome.epsilon)} allows at most {rate(allowed)}. Do not use it."
-        for target, bound, allowed in proofs
-        if bound > allowed
-    )

@@ -132,16 +132,23 @@ def png(figure: Figure, dpi: int) -> str:
 
 
 def spread(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
-    """Positions nearest to the wanted ones, in order, at least `gap` apart and inside [low, high] if they fit."""
+    """The positions nearest to the wanted ones that keep their order, `gap` apart, inside [low, high] if they fit.
+
+    Least squares under order constraints: neighbours that collide form a block around their mean.
+    """
     order = sorted(range(len(wanted)), key=lambda item: wanted[item])
-    placed = [wanted[item] for item in order]
-    for i in range(1, len(placed)):
-        placed[i] = max(placed[i], placed[i - 1] + gap)
-    overshoot = [high - gap * (len(placed) - 1 - i) for i in range(len(placed))]
-    placed = [max(low, min(position, limit)) for position, limit in zip(placed, overshoot, strict=True)]
-    for i in range(1, len(placed)):
-        placed[i] = max(placed[i], placed[i - 1] + gap)
+    blocks: list[list[float]] = []  # each holds where its members' first one would want to start
+    for rank, item in enumerate(order):
+        blocks.append([wanted[item] - rank * gap])
+        while len(blocks) > 1 and _mean(blocks[-2]) > _mean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    starts = [_mean(block) for block in blocks for _ in block]
+    last = high - gap * (len(wanted) - 1)
     result = [0.0] * len(wanted)
-    for item, position in zip(order, placed, strict=True):
-        result[item] = position
+    for rank, (item, start) in enumerate(zip(order, starts, strict=True)):
+        result[item] = max(min(start, last), low) + rank * gap
     return result
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -143,6 +143,8 @@ def _scale(axes: Axes, rows: pd.DataFrame, levels: list[Level], metric: str) -> 
     nearest = float(lost.min()) if len(lost) else worst
     if worst / nearest < 10:
         axes.yaxis.set_major_formatter(lambda value, _: _tick(value))
+        room = 0.08 * (float(values.max()) + worst)
+        axes.set_ylim(-worst - room, float(values.max()) + room)
         return
     linear = 10.0 ** math.floor(math.log10(max(nearest, 1e-3)))
     axes.set_yscale("symlog", linthresh=linear, linscale=0.6)
@@ -162,7 +164,8 @@ def _name_axis(axes: Axes, name: str) -> None:
 
 def _tick(gap: float) -> str:
     number = plain(gap) if gap else "0"
-    return f"{number} · {percent(math.exp(min(gap, 50.0)))}".replace("less than ", "<").replace("over ", ">")
+    kept = math.exp(min(gap, 50.0))
+    return number if kept < 1e-4 else f"{number} · {percent(kept)}".replace("over ", ">")
 
 
 def _direct_labels(
@@ -210,7 +213,8 @@ def _caption(rows: pd.DataFrame, metric: str, shown: list[Series]) -> str:
     else:
         text += (
             f" Points are means over {count(replicates, 'replicate')}, whiskers Student's 95\u00a0% intervals of the "
-            "mean; they cover the mechanism's own randomness, not the choice of the held-out records."
+            "mean, cut off where they leave the picture; they cover the mechanism's own randomness, not the choice of "
+            "the held-out records."
         )
     if {look.local for look in shown} == {True, False}:
         text += (

@@ -67,7 +67,7 @@ def view(outcome: Outcome) -> LedgerView | None:
         total=sum(release.count for release in releases),
         budget=f"ε = {plain(privacy.budget_epsilon)}, δ = {plain(privacy.budget_delta)}",
         claim=f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}",
-        exceeded=_exceeds(privacy),
+        exceeded=exceeds(privacy),
         accountant=privacy.accountant,
         theorem=THEOREMS.get(privacy.accountant),
         protects=neighbours(privacy.unit, privacy.relation),
@@ -75,7 +75,8 @@ def view(outcome: Outcome) -> LedgerView | None:
     )
 
 
-def _exceeds(privacy: Privacy) -> bool:
+def exceeds(privacy: Privacy) -> bool:
+    """Whether a claim is above its budget, beyond rounding."""
     rounding = 1 + 1e-9
     return (
         privacy.epsilon > privacy.budget_epsilon * rounding or privacy.delta > privacy.budget_delta * rounding
@@ -101,11 +102,11 @@ def group(ledger: tuple[dict[str, Any], ...]) -> tuple[Releases, ...]:
 
 def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
     if kind == "gaussian":
-        return f"σ = {_span(rows, 'multiplier')} × L2 sensitivity"
+        return f"σ = {_span(rows, 'multiplier')} Δ₂"
     if kind == "laplace":
-        return f"scale = L1 sensitivity / {_span(rows, 'epsilon')}"
+        return f"scale = Δ₁ / {_span(rows, 'epsilon')}"
     if kind == "randomized_response":
-        return f"likelihood ratio at most e^{_span(rows, 'epsilon')}"
+        return f"odds change by at most e^{_span(rows, 'epsilon')}"
     names = [key for key in rows[0] if key not in ("kind", "label", "count")]
     return ", ".join(f"{name} = {_span(rows, name)}" for name in names)
 

@@ -1,7 +1,7 @@
 """What a report is made from: the outcome of every job, and what may be shown of each dataset."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +71,11 @@ def material(clean: CleanData, rng: np.random.Generator) -> Material:
     return Material(clean.info, domain.restore(clean.points[rows]), domain.restore(places), shares)
 
 
+def in_order(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Without privacy first, then central, then local mechanisms; each kind in the order of the configuration."""
+    return tuple(sorted(outcomes, key=lambda outcome: (outcome.private, outcome.trust == "local")))
+
+
 @dataclass(frozen=True)
 class Run:
     """Everything that one report tells."""
@@ -78,22 +83,22 @@ class Run:
     settings: Settings
     configuration: Mapping[str, object]  # as the user gave it
     entries: Mapping[str, Entry]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[Outcome, ...]  # as `in_order` puts them
     materials: Mapping[str, Material]  # without the datasets that were not cleaned
     provenance: Provenance
 
     @property
     def trust(self) -> dict[str, str]:
-        """Trust model of every mechanism, in the order of the configuration."""
+        """Trust model of every mechanism."""
         return {outcome.mechanism: outcome.trust for outcome in self.outcomes}
 
     @property
     def private(self) -> list[str]:
-        """The mechanisms that spend a budget, in the order of the configuration."""
+        """The mechanisms that spend a budget, central ones first."""
         return list(dict.fromkeys(outcome.mechanism for outcome in self.outcomes if outcome.private))
 
     def of(self, dataset: str) -> list[Outcome]:
-        """The outcomes of one dataset, in the order of the configuration."""
+        """The outcomes of one dataset, in order."""
         return [outcome for outcome in self.outcomes if outcome.dataset == dataset]
 
     @property

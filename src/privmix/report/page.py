@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from privmix.artefacts import Fitted
 from privmix.report import ledger_view, phrases, portraits, tables
-from privmix.report.answer import Answer, worst_person
+from privmix.report.answer import Answer
+from privmix.report.exposure import worst_person
 from privmix.report.figures import INK, Series, series
 from privmix.report.frames import Scores
 from privmix.report.frontier import Frontier, frontier
@@ -26,6 +27,7 @@ class Panel:
     epsilon: float
     picture: Markup | None
     gap: str
+    unseen: str
     failure: str | None
 
 
@@ -121,18 +123,27 @@ def _delta(scores: Scores, shown: list[Outcome]) -> float:
 
 
 def _notes(outcomes: list[Outcome]) -> tuple[str, ...]:
-    """What mechanisms and attacks remarked, each once, with the mechanisms that it concerns."""
-    remarks: dict[str, dict[str, None]] = {}
+    """What mechanisms and attacks remarked, each once, with the mechanisms and epsilons that it concerns."""
+    remarks: dict[str, dict[str, dict[float, None]]] = {}
     for outcome in outcomes:
         said = list(outcome.scores_info.notes) if outcome.scores_info else []
         for model in outcome.model.models if outcome.model else ():
             said += model.notes
         for note in said:
-            remarks.setdefault(note, {})[outcome.mechanism] = None
-    everyone = {outcome.mechanism for outcome in outcomes}
+            remarks.setdefault(note.rstrip("."), {}).setdefault(outcome.mechanism, {})[outcome.epsilon] = None
+    everyone = {outcome.mechanism for outcome in outcomes if outcome.failure is None}
     return tuple(
-        note if set(names) == everyone else f"{phrases.listing(list(names))}: {note}"
-        for note, names in remarks.items()
+        f"All: {note}." if everyone <= set(whom) else f"{_whom(whom)}: {note}."
+        for note, whom in remarks.items()
+    )
+
+
+def _whom(remarked: dict[str, dict[float, None]]) -> str:
+    return phrases.listing(
+        [
+            name + (f" (ε = {', '.join(map(phrases.plain, epsilons))})" if math.inf not in epsilons else "")
+            for name, epsilons in remarked.items()
+        ]
     )
 
 
@@ -150,8 +161,10 @@ def _portraits(
         look = looks.get(outcome.mechanism)
         words = f"ε = {phrases.plain(outcome.epsilon)}" if outcome.private else "no privacy"
         gap = scores.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
-        picture = None
+        picture, unseen = None, ""
         if model:
+            hidden, total = portraits.out_of_view(window, model), len(model.weights)
+            unseen = f"{hidden} of {phrases.count(total, 'centre')} out of view" if hidden else ""
             label = f"{dataset}: the {phrases.count(len(model.weights), 'component')} of {outcome.mechanism}, {words}."
             picture = portraits.panel(
                 window, material, model, look.colour if look else INK,
@@ -164,6 +177,7 @@ def _portraits(
                 epsilon=outcome.epsilon,
                 picture=picture,
                 gap=f"gap {phrases.nats(gap.mean)}" if gap and outcome.private else "",
+                unseen=unseen,
                 failure=outcome.failure or (None if model else "The model file holds no fitted model."),
             )
         )

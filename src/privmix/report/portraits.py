@@ -56,11 +56,11 @@ def view(material: Material, models: list[Fitted]) -> View:
     margin = np.maximum(0.04 * (high - low), smallest)
     limits = [(float(a), float(b)) for a, b in zip(low - margin, high + margin, strict=True)]
     if len(columns) == 2 and [domain.axes[c].geographic for c in columns] == ["longitude", "latitude"]:
-        return View(domain, columns, *_map(limits))
+        return View(domain, columns, *map_window(limits))
     return View(domain, columns, tuple(limits), TALL[1])
 
 
-def _map(limits: list[tuple[float, float]]) -> tuple[tuple[tuple[float, float], ...], float]:
+def map_window(limits: list[tuple[float, float]]) -> tuple[tuple[tuple[float, float], ...], float]:
     """Limits and height with which a kilometre is as long to the north as to the east in the middle of the map."""
     (left, right), (low, high) = limits
     stretch = 1 / max(math.cos(math.radians((low + high) / 2)), 0.2)
@@ -85,6 +85,13 @@ def _extent(domain: Domain, model: Fitted, columns: tuple[int, ...]) -> np.ndarr
     return np.vstack([means - reach, means + reach])
 
 
+def out_of_view(view: View, model: Fitted) -> int:
+    """How many components have their centre outside the window."""
+    means, _ = _original(view.domain, model, view.columns)
+    low, high = np.array(view.limits).T
+    return int(np.any((means < low) | (means > high), axis=1).sum())
+
+
 def cloud(view: View, material: Material) -> str | None:
     """The records as one transparent bitmap that lies under all panels; None where there is nothing to show."""
     if not len(material.cloud) or len(view.columns) < 2:
@@ -94,7 +101,7 @@ def cloud(view: View, material: Material) -> str | None:
         axes.axis("off")
         _window(axes, view)
         points = material.cloud[:, view.columns]
-        axes.scatter(*points.T, s=1.6, color=POINT, alpha=0.55, linewidths=0)
+        axes.scatter(*points.T, s=2.2, color=POINT, alpha=0.6, linewidths=0)
         return png(figure, dpi=180)
 
 
@@ -140,9 +147,9 @@ def _ellipses(axes: Axes, view: View, material: Material, model: Fitted, colour:
         width, height = 2 * SIGMAS * np.sqrt(np.maximum(values, 0))
         angle = math.degrees(math.atan2(vectors[1, 0], vectors[0, 0]))
         strength = 0.45 + 0.55 * math.sqrt(weight / heaviest)
-        ellipse = Ellipse(mean, width, height, angle=angle, fill=False, edgecolor=colour, linewidth=1.3)
-        ellipse.set_alpha(strength)
-        axes.add_patch(ellipse)
+        shape = {"xy": mean, "width": width, "height": height, "angle": angle}
+        axes.add_patch(Ellipse(**shape, facecolor=colour, alpha=0.25 * weight, linewidth=0))
+        axes.add_patch(Ellipse(**shape, fill=False, edgecolor=colour, alpha=strength, linewidth=1.3))
     axes.plot(*means.T, linestyle="none", marker="+", color=colour, markersize=5, markeredgewidth=1.2)
     for place in material.places[:, view.columns]:
         axes.plot(

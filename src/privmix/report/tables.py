@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 from privmix.evaluate.membership import auc_ceiling
-from privmix.report.answer import broken_claims, knowledge_kept
+from privmix.report.answer import knowledge_kept
+from privmix.report.exposure import broken_claims
 from privmix.report.frames import Scores
 from privmix.report.limits import swap_ceiling, tpr_ceiling
 from privmix.report.outcomes import Outcome, Run
@@ -87,7 +88,6 @@ class ResultRow:
     auc: str
     fit: str
     privatise: str
-    replicates: int
     best: bool
     failure: str | None
 
@@ -121,15 +121,18 @@ def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> Resul
         epsilon=outcome.epsilon,
         loglik=nats(loglik.mean) if loglik else "–",
         gap=plus_minus(gap),
-        density=percent(math.exp(min(gap.mean, 700.0))) if gap else "–",
-        kept="–" if kept is None else percent(max(kept, 0.0)),
+        density=_short(math.exp(min(gap.mean, 700.0))) if gap else "–",
+        kept="–" if kept is None else _short(max(kept, 0.0)),
         auc=plus_minus(scores.estimate(*key, "mia_loss_auc"), rate),
         fit=seconds(fit.mean) if fit else "–",
         privatise=seconds(privatise.mean) if privatise else "–",
-        replicates=loglik.count if loglik else 0,
         best=best,
         failure=outcome.failure,
     )
+
+
+def _short(share: float) -> str:
+    return percent(share).replace("less than ", "<").replace("over ", ">")
 
 
 @dataclass(frozen=True)

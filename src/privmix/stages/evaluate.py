@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from privmix import stages
 from privmix.artefacts import (
-    RESULT_SCHEMA,
     CleanData,
     PrivateInfo,
     ScoresInfo,
@@ -15,6 +13,7 @@ from privmix.artefacts import (
     read_clean,
     read_model,
     read_schema,
+    results_table,
     write_table,
 )
 from privmix.evaluate import worst_record
@@ -48,7 +47,9 @@ def main() -> None:
     """Score one model file."""
     parser = jobs.parser("evaluate", __doc__)
     parser.add_argument("--clean", required=True, type=Path)
-    parser.add_argument("--private", nargs="?", type=Path, help="the reports of a local mechanism, for their timing")
+    parser.add_argument(
+        "--private", nargs="?", type=Path, help="the reports of a local mechanism, for their timing"
+    )
     parser.add_argument("--model", required=True, type=Path)
     parser.add_argument("--false-positive-rates", required=True, type=float, nargs="+")
     parser.add_argument("--worst-record-runs", required=True, type=int)
@@ -73,7 +74,7 @@ def main() -> None:
         "epsilon": privacy.budget_epsilon,
     }
     fixed = {**common, "delta": privacy.delta, "unit": privacy.unit, "relation": privacy.relation}
-    table = pa.Table.from_pylist([{**fixed, **vars(value)} for value in values], RESULT_SCHEMA)
+    table = results_table([{**fixed, **vars(value)} for value in values])
     info = ScoresInfo(
         **common,
         roc=scores.roc,

@@ -4,8 +4,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.compute as pc
-
 from privmix import stages
 from privmix.artefacts import (
     BENCHMARK_NOTICE,
@@ -13,6 +11,7 @@ from privmix.artefacts import (
     Fitted,
     ModelFile,
     PrivateInfo,
+    column,
     info_of,
     read_clean,
     read_table,
@@ -40,9 +39,12 @@ def views(
     claim = Claim(info.privacy.epsilon, info.privacy.delta)
     events = from_rows(info.privacy.ledger)
 
+    columns = {name: column(table, name) for name in table.column_names}
+    number = columns.pop("replicate")
+
     def reports(replicate: int) -> Reports:
-        rows = table.filter(pc.equal(table["replicate"], replicate)).drop_columns("replicate")
-        return Reports({name: rows[name].to_numpy() for name in rows.column_names}, events, claim)
+        chosen = number == replicate
+        return Reports({name: values[chosen] for name, values in columns.items()}, events, claim)
 
     return info.domain, (reports(replicate) for replicate in range(replicates))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from privmix import stages
-from privmix.artefacts import BENCHMARK_NOTICE, PrivateInfo, read_clean, write_table
+from privmix.artefacts import BENCHMARK_NOTICE, PrivateInfo, arrow, read_clean, write_table
 from privmix.errors import MechanismFailure
 from privmix.mechanisms.base import training_records
 from privmix.privacy.accounting import Claim
@@ -33,7 +33,8 @@ def main() -> None:
             seconds.append(time.perf_counter() - began)
             claim, events = reports.claim, tuple(reports.events)
             number = np.full(len(records), replicate, dtype=np.uint16)
-            tables.append(pa.table({"replicate": number, **reports.columns}))
+            columns = {"replicate": number, **reports.columns}
+            tables.append(pa.table({name: arrow(values) for name, values in columns.items()}))
     except MechanismFailure as error:
         failure = str(error)
     info = PrivateInfo(
@@ -46,7 +47,9 @@ def main() -> None:
         seconds=seconds,
         failure=failure,
     )
-    table = pa.table({"replicate": np.empty(0, dtype=np.uint16)}) if failure else pa.concat_tables(tables)
+    table = (
+        pa.table({"replicate": arrow(np.empty(0, dtype=np.uint16))}) if failure else pa.concat_tables(tables)
+    )
     write_table(given.output, table, info)
 
 

@@ -12,11 +12,12 @@ from privmix import provenance, sweep
 from privmix.artefacts import ScoresInfo, info_of, read_clean, read_model, read_table, replacing
 from privmix.report import frames, page
 from privmix.report.answer import answers
-from privmix.report.outcomes import Material, Outcome, Run, material
+from privmix.report.outcomes import Material, Outcome, Run, in_order, material
 from privmix.stages import run as run_stage
 
 
-def _outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
+def read_outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
+    """What the run has made of one job."""
     model, scores = Path(job.path(sweep.MODEL)), Path(job.path(sweep.SCORES))
     table = read_table(scores) if scores.exists() else None
     return Outcome(
@@ -31,7 +32,8 @@ def _outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
     )
 
 
-def _materials(settings: sweep.Settings) -> dict[str, Material]:
+def read_materials(settings: sweep.Settings) -> dict[str, Material]:
+    """What may be shown of every dataset that was cleaned."""
     paths = {name: Path(sweep.CLEAN.format(dataset=name)) for name in settings.datasets}
     return {
         name: material(read_clean(path), np.random.default_rng(settings.master_seed))
@@ -55,8 +57,8 @@ def main() -> None:
         settings=planned.settings,
         configuration=configuration,
         entries=planned.entries,
-        outcomes=tuple(_outcome(job, planned) for job in planned.jobs()),
-        materials=_materials(planned.settings),
+        outcomes=in_order(read_outcome(job, planned) for job in planned.jobs()),
+        materials=read_materials(planned.settings),
         provenance=provenance.here(),
     )
     results = frames.collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None)

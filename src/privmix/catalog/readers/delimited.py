@@ -12,7 +12,7 @@ from privmix.catalog.readers.records import Layout, raw_batches
 from privmix.catalog.readers.stream import BYTE_ORDER_MARK, check_utf8, opened
 from privmix.errors import UserError
 
-_LONGEST_HEADER = 1 << 20
+_LONGEST_HEADER = 1 << 17
 
 
 def batches(path: Path, entry: Entry) -> Iterator[RawBatch]:

@@ -7,7 +7,7 @@ knows where each record starts.
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -95,7 +95,7 @@ def _each_line_is_a_record(block: _Block, layout: Layout) -> bool:
     if np.any(np.searchsorted(quotes, block.ends) % 2):
         return False
     last = _Cursor([block.content[block.starts[-1] :].decode("utf-8")])
-    next(csv.reader(last, delimiter=layout.delimiter))
+    next(_csv_reader(last, layout))
     return not last.exhausted
 
 
@@ -180,8 +180,7 @@ def _parsed_one_by_one(block: _Block, layout: Layout, final: bool) -> tuple[RawB
     record starts bad, and reading goes on with the line behind: a stray quote must not swallow good rows.
     """
     cursor = _Cursor(list(io.StringIO(block.content.decode("utf-8"), newline="\n")))
-    quoting = csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
-    reader = csv.reader(cursor, delimiter=layout.delimiter, quoting=quoting)
+    reader = _csv_reader(cursor, layout)
     records: list[list[str]] = []
     index: list[int] = []
     bad: list[BadRow] = []
@@ -207,7 +206,7 @@ def _parsed_one_by_one(block: _Block, layout: Layout, final: bool) -> tuple[RawB
         bad.append(BadRow(block.first + done, reason, block.line(done)))
         if fields is None:
             cursor.next, cursor.exhausted = done + 1, False
-            reader = csv.reader(cursor, delimiter=layout.delimiter, quoting=quoting)
+            reader = _csv_reader(cursor, layout)
     columns = {
         column: pa.array([fields[position] for fields in records], pa.string())
         for column, position in layout.positions.items()
@@ -219,7 +218,13 @@ def _parsed_one_by_one(block: _Block, layout: Layout, final: bool) -> tuple[RawB
 def _closes_where_it_should(lines: list[str], layout: Layout) -> bool:
     """A field over several lines ends at a delimiter or a line end: else a stray quote met another one."""
     try:
-        next(csv.reader(lines, delimiter=layout.delimiter, strict=True))
+        next(_csv_reader(lines, layout, strict=True))
     except csv.Error:
         return False
     return True
+
+
+def _csv_reader(lines: Iterable[str], layout: Layout, *, strict: bool = False) -> Iterator[list[str]]:
+    csv.field_size_limit(2 * _LONGEST_LINE)  # the default of 128 KiB is less than what a line may hold
+    quoting = csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
+    return csv.reader(lines, delimiter=layout.delimiter, quoting=quoting, strict=strict)

@@ -1,0 +1,245 @@
+import numpy as np
+import pytest
+from sklearn.mixture import GaussianMixture
+
+from privmix.errors import UserError
+from privmix.mixture.em import fit, loop, public_start
+from privmix.mixture.kernel import em_pass, observe, observe_boxes
+from privmix.mixture.model import Mixture
+from privmix.mixture.moments import Prior
+from privmix.mixture.relocation import relocated, removal_costs
+from privmix.mixture.starts import seeded_start
+
+FLOOR = np.full(2, 1e-8)
+
+
+def three() -> Mixture:
+    covariances = [np.diag([0.01, 0.02]), [[0.02, 0.012], [0.012, 0.02]], np.eye(2) * 0.002]
+    return Mixture([0.5, 0.3, 0.2], [[-0.5, -0.3], [0.4, 0.3], [0.3, -0.5]], covariances)
+
+
+def cities(n: int, seed: int) -> np.ndarray:
+    """Cities of heavy-tailed size and very different extent, and people in between."""
+    rng = np.random.default_rng(seed)
+    sizes = 1 / np.arange(1, 31) ** 1.1
+    centres, extents = rng.uniform(-0.6, 0.6, (30, 2)), 10 ** rng.uniform(-3, -1.5, 30)
+    city = rng.choice(30, n, p=sizes / sizes.sum())
+    points = centres[city] + extents[city, None] * rng.standard_normal((n, 2))
+    between = rng.random(n) < 0.05
+    points[between] = rng.uniform(-0.7, 0.7, (between.sum(), 2))
+    return points
+
+
+def assert_close(found: Mixture, truth: Mixture, tolerance: float) -> None:
+    order = [int(np.square(found.means - mean).sum(axis=1).argmin()) for mean in truth.means]
+    assert sorted(order) == list(range(truth.n_components))
+    np.testing.assert_allclose(found.weights[order], truth.weights, atol=tolerance)
+    np.testing.assert_allclose(found.means[order], truth.means, atol=tolerance)
+    np.testing.assert_allclose(found.covariances[order], truth.covariances, atol=tolerance / 4)
+
+
+def test_a_known_mixture_is_recovered():
+    points = three().sample(20_000, np.random.default_rng(0))
+    result = fit(observe(points), 3, floor=FLOOR, rng=np.random.default_rng(0))
+    assert_close(result.mixture, three(), 0.02)
+    assert result.converged
+    assert result.log_likelihood == pytest.approx(result.mixture.log_density(points).mean())
+    assert result.notes == ()
+
+
+def test_the_search_beats_scikit_learn_by_a_clear_margin():
+    points = cities(15_000, seed=1)
+    ours = fit(observe(points), 10, floor=FLOOR, rng=np.random.default_rng(0)).log_likelihood
+    theirs = GaussianMixture(10, n_init=1, random_state=0, reg_covar=1e-8).fit(points).score(points)
+    assert ours > theirs + 0.2
+
+
+def test_relocation_improves_on_the_same_starts_without_it():
+    points = cities(6_000, seed=2)
+    with_search = fit(observe(points), 8, floor=FLOOR, rng=np.random.default_rng(0))
+    without = fit(observe(points), 8, floor=FLOOR, rng=np.random.default_rng(0), relocations=0)
+    assert with_search.log_likelihood > without.log_likelihood + 0.05
+
+
+def test_removal_cost_is_what_the_likelihood_loses():
+    points = cities(500, seed=3)
+    mixture = fit(observe(points), 4, floor=FLOOR, rng=np.random.default_rng(0)).mixture
+    costs = removal_costs(observe(points), mixture)
+    for k in range(4):
+        kept = [j for j in range(4) if j != k]
+        share = mixture.weights[kept].sum()
+        rest = Mixture(mixture.weights[kept] / share, mixture.means[kept], mixture.covariances[kept])
+        lost = (mixture.log_density(points) - rest.log_density(points) - np.log(share)).sum()
+        assert costs[k] == pytest.approx(lost, rel=1e-6)
+
+
+def test_relocation_keeps_the_heaviest_and_changes_one_component():
+    observations = observe(cities(500, seed=3))
+    mixture = Mixture([1.0, 0.0, 0.0], np.zeros((3, 2)), [np.eye(2)] * 3)
+    for seed in range(5):
+        moved = relocated(observations, mixture, FLOOR, np.random.default_rng(seed))
+        changed = (moved.means != mixture.means).any(axis=1)
+        assert changed.sum() == 1
+        assert not changed[0]
+
+
+def test_the_same_stream_gives_the_same_fit():
+    observations = observe(cities(6_000, seed=4))
+    one, two, other = (
+        fit(observations, 5, floor=FLOOR, rng=np.random.default_rng(seed), relocations=5)
+        for seed in (7, 7, 8)
+    )
+    np.testing.assert_array_equal(one.mixture.means, two.mixture.means)
+    assert not np.array_equal(one.mixture.means, other.mixture.means)
+
+
+def test_weights_count_as_repetitions():
+    rng = np.random.default_rng(0)
+    points, times = three().sample(300, rng), rng.integers(1, 4, 300)
+    start = public_start([-1, -1], [1, 1], 3, rng)
+    weighted = loop(observe(points, times), start, floor=FLOOR)
+    repeated = loop(observe(np.repeat(points, times, axis=0)), start, floor=FLOOR)
+    np.testing.assert_allclose(weighted.mixture.means, repeated.mixture.means, atol=1e-9)
+    assert weighted.log_likelihood == pytest.approx(repeated.log_likelihood)
+
+
+def test_loop_stops_when_the_gain_is_below_tol_and_says_so():
+    observations = observe(three().sample(2000, np.random.default_rng(0)))
+    start = public_start([-1, -1], [1, 1], 3, np.random.default_rng(0))
+    short = loop(observations, start, floor=FLOOR, max_iter=3)
+    assert (short.iterations, short.converged) == (3, False)
+    full = loop(observations, start, floor=FLOOR, tol=1e-6)
+    assert full.converged
+    again = loop(observations, full.mixture, floor=FLOOR, tol=1e-6)
+    assert abs(again.log_likelihood - full.log_likelihood) < 1e-6
+    reached = em_pass(observations, full.mixture).log_likelihood / 2000
+    assert full.log_likelihood == pytest.approx(reached)
+
+
+def test_a_given_start_is_used():
+    points = three().sample(2000, np.random.default_rng(0))
+    result = fit(
+        observe(points),
+        3,
+        floor=FLOOR,
+        rng=np.random.default_rng(0),
+        start=three(),
+        relocations=0,
+        max_iter=0,
+    )
+    np.testing.assert_array_equal(result.mixture.means, three().means)
+    assert "0 iterations" in result.notes[0]
+    with pytest.raises(UserError, match="start has 3 components"):
+        fit(observe(points), 4, floor=FLOOR, rng=np.random.default_rng(0), start=three())
+
+
+def test_a_prior_shrinks_the_fit():
+    points = three().sample(30, np.random.default_rng(0))
+    plain = fit(observe(points), 2, floor=FLOOR, rng=np.random.default_rng(0))
+    prior = Prior(scale=5.0)
+    shrunk = fit(observe(points), 2, floor=FLOOR, rng=np.random.default_rng(0), prior=prior)
+    assert np.linalg.det(shrunk.mixture.covariances).min() > np.linalg.det(plain.mixture.covariances).max()
+    assert shrunk.objective == pytest.approx(
+        shrunk.log_likelihood + prior.log_density(shrunk.mixture) / 30, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(
+    "points",
+    [
+        np.full((50, 2), 0.25),
+        np.column_stack([np.linspace(-1, 1, 50), np.full(50, 0.3)]),
+        np.repeat([[0.0, 0.0], [0.5, 0.5]], 25, axis=0),
+        np.array([[0.1, 0.2], [0.3, 0.1], [0.2, 0.2]]),
+    ],
+    ids=["all equal", "one coordinate constant", "two distinct", "three records"],
+)
+def test_degenerate_data_give_a_floored_mixture(points, k):
+    floor = np.array([1e-4, 1e-6])
+    result = fit(observe(points), k, floor=floor, rng=np.random.default_rng(0))
+    assert np.isfinite(result.log_likelihood)
+    assert np.linalg.eigvalsh(result.mixture.covariances - np.diag(floor)).min() > -1e-12
+    overall = result.mixture.weights @ result.mixture.means
+    np.testing.assert_allclose(overall, points.mean(axis=0), atol=1e-6)
+
+
+def test_all_records_equal_give_exactly_the_floor():
+    floor = np.array([1e-4, 1e-6])
+    result = fit(observe(np.full((50, 2), 0.25)), 2, floor=floor, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(result.mixture.covariances, [np.diag(floor)] * 2, atol=1e-12)
+
+
+def test_one_dimension_and_tiny_weights_work():
+    points = np.random.default_rng(0).normal(size=(400, 1)) * 0.1
+    result = fit(observe(points, np.full(400, 1e-9)), 2, floor=[1e-6], rng=np.random.default_rng(0))
+    assert result.mixture.weights @ result.mixture.means == pytest.approx(points.mean(), abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [0, 6])
+def test_more_components_than_records_are_refused(k):
+    with pytest.raises(UserError, match="components to 5 records"):
+        fit(observe(np.zeros((5, 2))), k, floor=FLOOR, rng=np.random.default_rng(0))
+
+
+def grid_fit(points: np.ndarray, side: float, k: int) -> Mixture:
+    lower = np.floor(points / side) * side
+    return fit(observe_boxes(lower, lower + side), k, floor=FLOOR, rng=np.random.default_rng(0)).mixture
+
+
+def test_a_fine_histogram_gives_the_fit_of_its_points():
+    points = three().sample(20_000, np.random.default_rng(0))
+    of_points = fit(observe(points), 3, floor=FLOOR, rng=np.random.default_rng(0)).mixture
+    of_boxes = grid_fit(points, 0.005, 3)
+    assert_close(of_boxes, of_points, 2e-3)
+
+
+def test_a_coarse_histogram_widens_by_no_more_than_its_cells():
+    covariance = np.diag([0.04, 0.01])
+    points = Mixture([1.0], [[0.0, 0.0]], [covariance]).sample(100_000, np.random.default_rng(0))
+    side = 0.1
+    found = grid_fit(points, side, 1).covariances[0]
+    # grouping and spreading add h²/12 each (Sheppard), and nothing else
+    np.testing.assert_allclose(np.diag(found), np.diag(covariance) + side**2 / 6, rtol=0.02)
+
+
+def test_a_coarse_histogram_does_not_collapse_components():
+    points = three().sample(20_000, np.random.default_rng(0))
+    side = 0.25
+    found = grid_fit(points, side, 3)
+    assert np.linalg.eigvalsh(found.covariances).min() >= side**2 / 12 - 1e-9
+
+
+def test_a_public_start_knows_the_box_and_nothing_else():
+    lower, upper = np.array([-0.5, 0.0, 2.0]), np.array([0.5, 0.1, 4.0])
+    start = public_start(lower, upper, 8, np.random.default_rng(0))
+    assert ((start.means >= lower) & (start.means <= upper)).all()
+    np.testing.assert_allclose(start.weights, 1 / 8)
+    np.testing.assert_allclose(start.covariances, [np.diag((upper - lower) ** 2 / 16)] * 8)
+    again = public_start(lower, upper, 8, np.random.default_rng(1))
+    assert not np.array_equal(start.means, again.means)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_a_public_start_spreads_its_means(d):
+    spread = public_start(np.zeros(d), np.ones(d), 64, np.random.default_rng(0)).means
+    np.testing.assert_allclose(spread.mean(axis=0), 0.5, atol=0.08)
+    np.testing.assert_allclose(spread.std(axis=0), np.sqrt(1 / 12), atol=0.05)
+    nearest = np.square(spread[:, None] - spread).sum(axis=2) + np.eye(64) * 9
+    assert np.sqrt(nearest.min()) > 0.3 * 64 ** (-1 / d)
+
+
+def test_a_public_start_needs_a_box():
+    with pytest.raises(UserError, match="lower < upper"):
+        public_start([0.0], [0.0], 2, np.random.default_rng(0))
+
+
+def test_a_seeded_start_covers_separated_clusters():
+    corners = np.array([[-0.5, -0.5], [-0.5, 0.5], [0.5, -0.5], [0.5, 0.5]])
+    points = np.repeat(corners, 50, axis=0) + np.random.default_rng(0).normal(size=(200, 2)) * 1e-3
+    covered = 0
+    for seed in range(30):
+        means = seeded_start(observe(points), 4, np.full(2, 0.01), np.random.default_rng(seed)).means
+        covered += len(np.unique(means.round(1), axis=0)) == 4
+    # drawing by mass alone would cover all four in 9 of 100 cases
+    assert covered >= 28
