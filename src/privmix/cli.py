@@ -9,6 +9,20 @@ from privmix.catalog import cli as catalog
 from privmix.stages import run
 
 
+def add_schema(commands: argparse._SubParsersAction) -> None:
+    """`privmix schema configuration | entry`: the JSON Schema that editors use."""
+    parser = commands.add_parser("schema", help="print the JSON Schema of a file that people write")
+    parser.add_argument("file", choices=["configuration", "entry"])
+    parser.set_defaults(call=lambda arguments: print(schema_text(arguments.file), end=""))
+
+
+def schema_text(file: str) -> str:
+    """The schema of that kind of file."""
+    from privmix import schema
+
+    return schema.text(getattr(schema, file)())
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the sub-command; what the user can mend ends in one sentence and exit status 1."""
     parser = argparse.ArgumentParser(
@@ -16,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     catalog.add_parser(commands)
+    add_schema(commands)
     arguments = parser.parse_args(argv)
     try:
         run(arguments.command, lambda: arguments.call(arguments))

@@ -93,3 +93,10 @@ def method_code(stage):
 def all_scores():
     """The scores of every job of the sweep."""
     return [job.path(sweep.SCORES) for job in SWEEP.jobs()]
+
+
+def report_command():
+    """The command that renders whatever scores there are."""
+    return shlex.join(
+        ["python", "-m", "privmix.stages.report", "--configuration", dumps(config)]
+    )

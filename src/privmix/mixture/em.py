@@ -112,7 +112,9 @@ def fit(
         start = best.mixture
     final = climb(observations, start, tol=tol, max_iter=max_iter)
     if n_components > 1 and relocations > 0:
-        tried = climb(observations, planted_on_worst(observations, final.mixture, floor), tol=tol, max_iter=10)
+        tried = climb(
+            observations, planted_on_worst(observations, final.mixture, floor), tol=tol, max_iter=10
+        )
         if tried.objective > final.objective:
             final = climb(observations, tried.mixture, tol=tol, max_iter=max_iter)
     return replace(final, notes=_notes(final, max_iter))

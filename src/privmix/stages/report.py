@@ -5,11 +5,11 @@ import json
 import os
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 
 from privmix import provenance, sweep
 from privmix.artefacts import ScoresInfo, info_of, read_clean, read_model, read_table, replacing
+from privmix.privacy.streams import stream
 from privmix.report import frames, page
 from privmix.report.answer import answers
 from privmix.report.outcomes import Material, Outcome, Run, in_order, material
@@ -36,7 +36,7 @@ def read_materials(settings: sweep.Settings) -> dict[str, Material]:
     """What may be shown of every dataset that was cleaned."""
     paths = {name: Path(sweep.CLEAN.format(dataset=name)) for name in settings.datasets}
     return {
-        name: material(read_clean(path), np.random.default_rng(settings.master_seed))
+        name: material(read_clean(path), stream(settings.master_seed, name, "points shown"))
         for name, path in paths.items()
         if path.exists()
     }
@@ -46,9 +46,11 @@ def main() -> None:
     """Read what exists, write page and results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--configuration", required=True, help="the configuration as JSON")
-    parser.add_argument("--html", type=Path, required=True, help="the page to write")
-    parser.add_argument("--csv", type=Path, required=True, help="the tidy results to write")
-    parser.add_argument("--parquet", type=Path, required=True, help="the same results as Parquet")
+    parser.add_argument("--html", type=Path, default=Path("reports/summary.html"), help="the page")
+    parser.add_argument("--csv", type=Path, default=Path("reports/results.csv"), help="tidy results")
+    parser.add_argument(
+        "--parquet", type=Path, default=Path("reports/results.parquet"), help="the same as Parquet"
+    )
     arguments = parser.parse_args()
 
     configuration = json.loads(arguments.configuration)

@@ -1,0 +1,120 @@
+"""A copy of the project in a folder of its own, with a tiny run, whose sources may be edited and killed."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("Snakefile", "workflow", "profiles", "config", "data/catalog", "src", "environment.yml")
+
+ENTRY = """
+name: {name}
+title: A tiny dataset
+description: Three clusters in a square, made for a test.
+licence: {{spdx: CC0-1.0}}
+source: {{kind: file, path: {name}.csv}}
+reader: {{format: csv}}
+columns:
+  - {{name: a, description: First, type: number, lower: -1, upper: 1, bound_reason: By construction., resolution: 0.01}}
+  - {{name: b, description: Next, type: number, lower: -1, upper: 1, bound_reason: By construction., resolution: 0.01}}
+  - {{name: sex, description: An attribute, type: category, values: [f, m]}}
+coordinates: [a, b]
+attributes: [sex]
+visibility: synthetic
+"""
+
+CONFIG = """
+catalog_dirs: [catalog]
+datasets: [tiny]
+mechanisms:
+  dp_em_llg_linear: null
+  dp_em_ggg_linear: null
+  laplace_naive: null
+  laplace_aware: null
+epsilons: [1, 3]
+replicates: 1
+components: 3
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """Where the copy stands."""
+
+    folder: Path
+
+    def environment(self) -> dict[str, str]:
+        """Commands in the copy import the copy's sources."""
+        return {**os.environ, "PYTHONPATH": str(self.folder / "src"), "COLUMNS": "200"}
+
+    def command(self, *arguments: str) -> list[str]:
+        """A Snakemake command in the copy, with the tiny configuration."""
+        return [
+            *(str(Path(sys.executable).parent / "snakemake"), "--configfile", "tiny.yaml", "--cores", "2"),
+            *arguments,
+        ]
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake to its end."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def planned(self, *arguments: str) -> set[tuple[str, str, str]]:
+        """(rule, mechanism, epsilon) of every job that the next run would do."""
+        result = self.snakemake("--dry-run", "--quiet", "host", *arguments)
+        assert result.returncode == 0, result.stderr
+        jobs = set()
+        for block in re.split(r"\n(?=(?:local)?rule \w+:)", result.stdout + result.stderr):
+            rule = re.match(r"(?:local)?rule (\w+):", block)
+            if rule and rule[1] != "all":
+                wildcards = dict(
+                    re.findall(r"(\w+)=([^,\s]+)", (re.search(r"wildcards: (.*)", block) or [""])[0])
+                )
+                jobs.add((rule[1], wildcards.get("mechanism", ""), wildcards.get("epsilon", "")))
+        return jobs
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Replace a piece of one file of the copy, which must be there."""
+        path = self.folder / name
+        text = path.read_text()
+        assert old in text, f"{name} has no {old!r}"
+        path.write_text(text.replace(old, new, 1))
+
+
+def copy_project(folder: Path, rows: int = 400) -> Project:
+    """A fresh copy with a tiny dataset."""
+    for part in PARTS:
+        source, target = ROOT / part, folder / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_symlink():
+            target.symlink_to(os.readlink(source))
+        elif source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(source, target)
+    (folder / "catalog").mkdir()
+    add_dataset(folder, "tiny", rows)
+    (folder / "tiny.yaml").write_text(CONFIG)
+    return Project(folder)
+
+
+def add_dataset(folder: Path, name: str, rows: int) -> None:
+    """A CSV of three clusters, and its entry."""
+    generator = np.random.Generator(np.random.PCG64(7))
+    centres = np.array([[-0.5, -0.5], [0.5, 0.4], [0.0, 0.7]])
+    points = centres[generator.integers(3, size=rows)] + generator.normal(0, 0.05, (rows, 2))
+    lines = [f"{a:.6f},{b:.6f},{'fm'[i % 2]}" for i, (a, b) in enumerate(points)]
+    (folder / f"{name}.csv").write_text("a,b,sex\n" + "\n".join(lines) + "\n")
+    (folder / "catalog" / f"{name}.yaml").write_text(ENTRY.format(name=name))

@@ -1,0 +1,175 @@
+"""Bad configurations, killed jobs and failing mechanisms."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from project_copy import Project, add_dataset, copy_project
+
+
+@pytest.fixture(scope="module")
+def unrun(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project in which nothing was run."""
+    return copy_project(tmp_path_factory.mktemp("unrun"))
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("epsilons=[1, -1]", ["epsilons.1 = -1", "greater than 0"]),
+        ("epsilons=[1, 1]", ["epsilons", "twice"]),
+        ("epsilons=many", ["epsilons = 'many'"]),
+        ("delta=1", ["delta = 1", "less than 1"]),
+        ("replicates=0", ["replicates = 0"]),
+        ("replicate=3", ["unknown key 'replicate'", "did you mean 'replicates'"]),
+        ("datasets=[tinny]", ["tinny", "did you mean 'tiny'"]),
+        ('mechanisms={"x": {"method": "dp_me"}}', ["mechanisms.x", "dp_me", "did you mean 'dp_em'"]),
+        ('mechanisms={"x": {"method": "dp_em", "nois": "ggg"}}', ["mechanisms.x", "did you mean 'noise'"]),
+        ('mechanisms={"x": {"method": "dp_em", "iterations": "ten"}}', ["iterations = 'ten'"]),
+        ('evaluation={"worst_record_run": 3}', ["did you mean 'worst_record_runs'"]),
+        ('sources={"tiny": "nowhere.csv"}', ["nowhere.csv", "no file"]),
+        ('components={"other": 3}', ["components", "tiny"]),
+        ("catalog_dirs=[nowhere]", ["nowhere"]),
+    ],
+)
+def test_a_bad_configuration_gets_one_sentence_before_any_rule(
+    unrun: Project, override: str, words: list[str]
+):
+    result = unrun.snakemake("--dry-run", "--config", override)
+    said = [line for line in result.stderr.splitlines() if line.startswith("privmix: ")]
+    assert result.returncode != 0
+    assert len(said) == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    for word in words:
+        assert word in said[0]
+
+
+def test_a_configfile_and_options_are_laid_over_the_default(unrun: Project):
+    assert {job[2] for job in unrun.planned("--config", "epsilons=[2]") if job[0] == "fit"} == {"2", "inf"}
+
+
+def _first_job(runner: subprocess.Popen, stage: str) -> psutil.Process:
+    """The first process of that stage below Snakemake."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for process in psutil.Process(runner.pid).children(recursive=True):
+            try:
+                words = process.cmdline()
+            except psutil.Error:
+                continue
+            if f"privmix.stages.{stage}" in words and "python" in Path(words[0]).name:
+                return process
+        time.sleep(0.01)
+    raise AssertionError(f"no job of stage {stage} was seen")
+
+
+def _partial_files(folder: Path) -> list[Path]:
+    return [
+        path for part in ("data", "reports") for path in (folder / part).rglob("*") if path.suffix == ".part"
+    ]
+
+
+def test_a_killed_job_leaves_nothing_half_written_and_the_same_command_finishes(tmp_path: Path):
+    project = copy_project(tmp_path / "project")
+    runner = subprocess.Popen(
+        project.command("reports/summary.html"),
+        cwd=project.folder,
+        env=project.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _first_job(runner, "fit").kill()
+    _, said = runner.communicate(timeout=240)
+    assert runner.returncode != 0, said
+    models = list((project.folder / "data/models").rglob("*.json"))
+    scores = list((project.folder / "data/scores").rglob("*.parquet"))
+    assert len(models) == len(scores) == 4  # keep-going: every other chain was finished
+    page = (project.folder / "reports/summary.html").read_text()
+    assert "not made" in page
+    again = project.snakemake("reports/summary.html")
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert "not made" not in (project.folder / "reports/summary.html").read_text()
+    assert not _partial_files(project.folder)
+
+
+def test_after_a_killed_snakemake_unlock_and_the_same_command_finish(tmp_path: Path):
+    project = copy_project(tmp_path / "project")
+    runner = subprocess.Popen(
+        project.command("reports/summary.html"),
+        cwd=project.folder,
+        env=project.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    _first_job(runner, "fit")
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert project.snakemake("--unlock").returncode == 0
+    again = project.snakemake("reports/summary.html")
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert "not made" not in (project.folder / "reports/summary.html").read_text()
+
+
+def test_a_mechanism_that_cannot_work_is_a_result_and_not_a_crash(tmp_path: Path):
+    project = copy_project(tmp_path / "project")
+    entry = project.folder / "catalog/tiny.yaml"
+    person = "  - {name: sex, description: An attribute, type: category, values: [f, m]}\n"
+    text = entry.read_text().replace(person, "  - {name: sex, description: Who, type: identifier}\n")
+    text = text.replace(
+        "attributes: [sex]", "privacy: {unit: person, person_column: sex, max_records_per_person: 400}"
+    )
+    lines = (project.folder / "tiny.csv").read_text().splitlines()
+    rows = [line.rsplit(",", 1)[0] + f",{number % 100}" for number, line in enumerate(lines[1:])]
+    (project.folder / "tiny.csv").write_text("\n".join([lines[0], *rows]) + "\n")
+    entry.write_text(text)
+    result = project.snakemake("reports/summary.html")
+    assert result.returncode == 0, result.stderr[-2000:]
+    page = (project.folder / "reports/summary.html").read_text()
+    assert "asks for unit: person" in page
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a,c,sex\n1,2,f\n", ["'b'", "a, c, sex"]),
+        ("a,b,sex\n", ["no rows"]),
+        ("", ["empty"]),
+        ("a,b,sex\n0.1,0.2,f\n", ["two"]),
+        ("a,b,sex\n0.1,x,f\n0.1,NaN,f\n", ["line 2", "not a number", "line 3"]),
+    ],
+)
+def test_a_bad_file_of_the_users_gets_a_sentence_and_leaves_no_clean_file(
+    tmp_path: Path, content: str, words: list
+):
+    project = copy_project(tmp_path / "project")
+    (project.folder / "tiny.csv").write_text(content)
+    result = project.snakemake("data/clean/tiny.parquet")
+    said = result.stdout + result.stderr
+    assert result.returncode != 0
+    assert not (project.folder / "data/clean/tiny.parquet").exists()
+    assert "Traceback" not in said, said
+    for word in words:
+        assert word in said
+
+
+def test_equal_rows_give_a_correct_report(tmp_path: Path):
+    project = copy_project(tmp_path / "project")
+    (project.folder / "tiny.csv").write_text("\ufeffa,b,sex\n" + "0.25,0.5,f\n" * 300, encoding="utf-8")
+    result = project.snakemake("reports/summary.html", "--config", "epsilons=[1]")
+    assert result.returncode == 0, result.stderr[-2000:]
+
+
+def test_several_datasets_share_one_secret_key(tmp_path: Path):
+    project = copy_project(tmp_path / "project")
+    add_dataset(project.folder, "second", 50)
+    targets = ["data/clean/tiny.parquet", "data/clean/second.parquet"]
+    result = project.snakemake(*targets, "--config", "datasets=[tiny, second]")
+    assert result.returncode == 0, result.stderr[-2000:]
+    key = project.folder / "data/.pseudonym.key"
+    assert key.stat().st_mode & 0o777 == 0o600

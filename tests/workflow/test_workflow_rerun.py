@@ -1,0 +1,117 @@
+"""Rerun only what changed: every edit reruns the stages that depend on it and no other."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from project_copy import Project, copy_project
+
+PRIVATE = {("dp_em_ggg_exact", e) for e in ("1", "3")} | {("randomized_response", e) for e in ("1", "3")}
+ALL = PRIVATE | {("non_private", "inf")}
+REPORT = {("report", "", "")}
+
+
+def chain(*mechanisms: str, epsilons: tuple[str, ...] = ("1", "3")) -> set[tuple[str, str, str]]:
+    """The jobs of these mechanisms from privatise to evaluate, and the report."""
+    jobs = set(REPORT)
+    for mechanism in mechanisms:
+        for epsilon in ("inf",) if mechanism == "non_private" else epsilons:
+            stages = ["fit", "evaluate"] + (["privatise"] if mechanism == "randomized_response" else [])
+            jobs |= {(stage, mechanism, epsilon) for stage in stages}
+    return jobs
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished tiny run."""
+    project = copy_project(tmp_path_factory.mktemp("finished"))
+    result = project.snakemake("reports/summary.html")
+    assert result.returncode == 0, result.stderr[-3000:]
+    return project.folder
+
+
+@pytest.fixture
+def project(finished: Path, tmp_path: Path) -> Project:
+    """A copy of the finished run that a test may change."""
+    shutil.copytree(finished, tmp_path / "copy", symlinks=True)
+    return Project(tmp_path / "copy")
+
+
+def test_the_run_makes_what_it_promises(finished: Path):
+    import pandas as pd
+
+    from privmix.artefacts import RESULT_COLUMNS
+
+    results = pd.read_csv(finished / "reports/results.csv")
+    assert tuple(results.columns) == RESULT_COLUMNS
+    again = pd.read_parquet(finished / "reports/results.parquet")
+    assert len(again) == len(results)
+    done = set(zip(results["mechanism"], results["epsilon"].map("{:g}".format), strict=True))
+    assert done == ALL
+    assert {"holdout_loglik", "holdout_gap", "mia_loss_auc", "seconds_fit"} <= set(results["metric"])
+    assert "<html" in (finished / "reports/summary.html").read_text()[:500]
+
+
+def test_a_second_call_has_nothing_to_do(project: Project):
+    result = project.snakemake("reports/summary.html")
+    assert result.returncode == 0
+    assert "Nothing to be done" in result.stdout + result.stderr
+
+
+def test_a_comment_or_docstring_reruns_nothing(project: Project):
+    project.edit("src/privmix/privacy/noise.py", "from dataclasses", "# A remark.\nfrom dataclasses")
+    project.edit("src/privmix/mixture/em.py", '"""Fitting', '"""About fitting')
+    assert project.planned() == set()
+
+
+def test_editing_the_report_reruns_the_report_alone(project: Project):
+    project.edit("src/privmix/report/phrases.py", "\ndef ", "\nEDITED = 1\n\n\ndef ")
+    assert project.planned() == REPORT
+
+
+def test_editing_a_template_reruns_the_report_alone(project: Project):
+    project.edit("src/privmix/report/templates/page.html", "</body>", "<!-- edited --></body>")
+    assert project.planned() == REPORT
+
+
+def test_editing_the_noise_reruns_everything_after_clean(project: Project):
+    project.edit("src/privmix/privacy/noise.py", "\ndef _check", "\nEDITED = 1\n\n\ndef _check")
+    assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response")
+
+
+def test_editing_one_mechanism_reruns_its_chain_alone(project: Project):
+    project.edit("src/privmix/mechanisms/dp_em.py", "LARGEST_VARIANCE = 1.0", "LARGEST_VARIANCE = 0.9")
+    assert project.planned() == chain("dp_em_ggg_exact")
+
+
+def test_changing_one_mechanisms_parameter_reruns_its_chain_alone(project: Project):
+    parameter = 'mechanisms={"randomized_response": {"attribute_share": 0.3}}'
+    assert project.planned("--config", parameter) == chain("randomized_response")
+
+
+def test_adding_an_epsilon_runs_only_its_jobs(project: Project):
+    new = chain("dp_em_ggg_exact", "randomized_response", epsilons=("10",))
+    assert project.planned("--config", "epsilons=[1, 3, 10]") == new
+    result = project.snakemake("reports/summary.html", "--config", "epsilons=[1, 3, 10]")
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert f"{len(new)} of {len(new)} steps (100%) done" in result.stdout + result.stderr
+
+
+def test_changing_the_attack_reruns_evaluation_alone(project: Project):
+    planned = project.planned("--config", 'evaluation={"false_positive_rates": [0.05]}')
+    assert planned == {("evaluate", *job) for job in ALL} | REPORT
+
+
+def test_words_of_a_catalog_entry_rerun_nothing_but_its_bounds_do(project: Project):
+    project.edit("catalog/tiny.yaml", "description: Three clusters", "description: Some clusters")
+    assert project.planned() == set()
+    project.edit("catalog/tiny.yaml", "lower: -1", "lower: -1.5")
+    assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response") | {
+        ("clean", "", "")
+    }
+
+
+def test_changing_the_users_file_reruns_from_the_start(project: Project):
+    with (project.folder / "tiny.csv").open("a") as stream:
+        stream.write("0.1,0.1,f\n")
+    assert {("download", "", ""), ("clean", "", "")} <= project.planned()
