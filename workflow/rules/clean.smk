@@ -27,4 +27,4 @@ rule clean:
     shell:
         "python -m privmix.stages.clean --entry {input.entry:q} --raw {input.raw:q} "
         "--key data/.pseudonym.key --master-seed {params.seed} {params.overridden} "
-        "--output {output.clean:q} > {log:q} 2>&1"
+        "--output {output.clean:q} 2>&1 | tee {log:q}"

@@ -14,8 +14,10 @@ try:
 except UserError as error:
     sys.exit(f"privmix: {error}")
 
-# Jobs run the Python that runs Snakemake, also when its environment is not activated.
-shell.prefix(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; ")
+# Jobs run the Python that runs Snakemake, also when its environment is not activated. A prefix of one's own
+# replaces Snakemake's, so that strictness must be said again: without it a failure before `| tee` is a success.
+BIN = shlex.quote(str(Path(sys.executable).parent))
+shell.prefix(f"set -euo pipefail; export PATH={BIN}:$PATH; ")
 
 
 wildcard_constraints:
@@ -95,8 +97,20 @@ def all_scores():
     return [job.path(sweep.SCORES) for job in SWEEP.jobs()]
 
 
-def report_command():
-    """The command that renders whatever scores there are."""
+def incomplete_report():
+    """The command that renders whatever there is, beside the report that only a whole run makes."""
+    kinds = [
+        word
+        for kind in ("html", "csv", "parquet")
+        for word in (f"--{kind}", f"reports/incomplete.{kind}")
+    ]
     return shlex.join(
-        ["python", "-m", "privmix.stages.report", "--configuration", dumps(config)]
+        [
+            "python",
+            "-m",
+            "privmix.stages.report",
+            "--configuration",
+            dumps(config),
+            *kinds,
+        ]
     )

@@ -21,4 +21,4 @@ rule evaluate:
         "python -m privmix.stages.evaluate {params.job:q} --clean {input.clean:q} "
         "--model {input.model:q} {params.reports} {input.private:q} "
         "--false-positive-rates {params.rates} --worst-record-runs {params.runs} "
-        "--worst-person {params.person:q} --output {output.scores:q} > {log:q} 2>&1"
+        "--worst-person {params.person:q} --output {output.scores:q} 2>&1 | tee {log:q}"

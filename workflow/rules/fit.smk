@@ -14,4 +14,4 @@ rule fit:
         view=lambda wildcards: "--private" if is_local(wildcards) else "--clean",
     shell:
         "python -m privmix.stages.fit {params.job:q} "
-        "{params.view} {input.view:q} --output {output.model:q} > {log:q} 2>&1"
+        "{params.view} {input.view:q} --output {output.model:q} 2>&1 | tee {log:q}"

@@ -13,4 +13,4 @@ rule privatise:
         job=job_arguments,
     shell:
         "python -m privmix.stages.privatise {params.job:q} "
-        "--clean {input.clean:q} --output {output.private:q} > {log:q} 2>&1"
+        "--clean {input.clean:q} --output {output.private:q} 2>&1 | tee {log:q}"

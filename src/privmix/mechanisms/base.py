@@ -117,7 +117,7 @@ class Mechanism:
 
     def relation(self, spec: Spec) -> Neighbours:
         """Whom the guarantee protects, or MechanismFailure where this mechanism cannot give it."""
-        if spec.domain.unit == "person":
+        if self.private and spec.domain.unit == "person":
             raise MechanismFailure(
                 f"this mechanism protects one record, and {spec.domain.dataset} asks for unit: person; "
                 "set `privacy.unit: record` in its catalog entry, knowing that a person with several records "

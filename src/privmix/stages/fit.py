@@ -94,7 +94,7 @@ def main() -> None:
         mechanism=job.name,
         method=job.method,
         parameters=job.parameters,
-        privacy=job.privacy(domain, claim, events),
+        privacy=job.privacy(domain, claim, events, failure is not None),
         models=tuple(models),
         failure=failure,
     )

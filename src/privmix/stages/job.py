@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +34,10 @@ class Job:
         """The stream of this job for that purpose."""
         return seeded(self.seed, domain.dataset, self.name, self.budget.epsilon, *purpose)
 
-    def privacy(self, domain: Domain, claim: Claim, events: tuple[Event, ...] | list[Event]) -> Privacy:
-        """The statement that a file of this job carries."""
-        neighbours = self.mechanism.relation(self.spec(domain))
+    def privacy(self, domain: Domain, claim: Claim, events: Sequence[Event], failed: bool) -> Privacy:
+        """The statement that a file of this job carries; of a failure, what was asked for."""
+        spec = self.spec(domain)
+        neighbours = spec.neighbours if failed else self.mechanism.relation(spec)
         return Privacy(
             budget_epsilon=self.budget.epsilon,
             budget_delta=self.budget.delta,

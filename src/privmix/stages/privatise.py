@@ -43,7 +43,7 @@ def main() -> None:
         mechanism=job.name,
         method=job.method,
         parameters=job.parameters,
-        privacy=job.privacy(domain, claim, events),
+        privacy=job.privacy(domain, claim, events, failure is not None),
         seconds=seconds,
         failure=failure,
     )

@@ -46,11 +46,9 @@ def main() -> None:
     """Read what exists, write page and results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--configuration", required=True, help="the configuration as JSON")
-    parser.add_argument("--html", type=Path, default=Path("reports/summary.html"), help="the page")
-    parser.add_argument("--csv", type=Path, default=Path("reports/results.csv"), help="tidy results")
-    parser.add_argument(
-        "--parquet", type=Path, default=Path("reports/results.parquet"), help="the same as Parquet"
-    )
+    parser.add_argument("--html", type=Path, required=True, help="the page")
+    parser.add_argument("--csv", type=Path, required=True, help="tidy results")
+    parser.add_argument("--parquet", type=Path, required=True, help="the same as Parquet")
     arguments = parser.parse_args()
 
     configuration = json.loads(arguments.configuration)
