@@ -125,7 +125,8 @@ def test_linear_composition_is_the_papers_split():
 
 def test_without_noise_it_is_plain_map_em(recording):
     spec, points = make_spec(), clusters()
-    release = DpEm(iterations=4).fit(Records(points), spec, BUDGET, recording)
+    generous = Budget(5000.0, 1e-6)  # so that the floor, which follows the noise, is nowhere reached
+    release = DpEm(iterations=4).fit(Records(points), spec, generous, recording)
     start_rng = np.random.Generator(np.random.PCG64(5))
     mixture = em.public_start(spec.domain.lower, spec.domain.upper, 3, start_rng)
     for _ in range(4):
@@ -133,6 +134,16 @@ def test_without_noise_it_is_plain_map_em(recording):
     assert release.mixture.means == pytest.approx(mixture.means, abs=1e-9)
     assert release.mixture.weights == pytest.approx(mixture.weights, abs=1e-9)
     assert release.mixture.covariances == pytest.approx(mixture.covariances, abs=1e-9)
+
+
+def test_no_variance_is_smaller_than_the_noise_in_it(recording):
+    spec = make_spec()
+    mechanism = DpEm(iterations=2)
+    release = mechanism.fit(Records(clusters()), spec, BUDGET, recording)
+    multiplier = mechanism.share(3, BUDGET).gaussian_multiplier
+    counts = np.array(release.transcript[-1]["counts"])
+    least = np.minimum(math.sqrt(2) * multiplier / counts + (2 * multiplier / counts) ** 2, 1.0)
+    assert (np.linalg.eigvalsh(release.mixture.covariances).min(axis=1) >= least * (1 - 1e-9)).all()
 
 
 @pytest.mark.parametrize("noise", ["llg", "ggg"])

@@ -1,0 +1,50 @@
+"""The configuration: what is accepted, and the sentence for what is not."""
+
+import pytest
+
+from privmix.errors import UserError
+from privmix.settings import load
+
+GOOD = {
+    "datasets": ["a"],
+    "mechanisms": {"m": {"method": "dp_em", "noise": "ggg"}},
+    "epsilons": [0.1, 1],
+}
+
+
+def test_defaults_are_filled_in():
+    settings = load(GOOD)
+    assert settings.delta == 1e-6
+    assert settings.catalog_dirs == ("data/catalog",)
+    assert settings.mechanisms["m"].parameters == {"noise": "ggg"}
+    assert settings.components_for("a") == 10
+
+
+def test_a_mechanism_set_to_null_is_left_out():
+    settings = load({**GOOD, "mechanisms": {**GOOD["mechanisms"], "other": None}})
+    assert list(settings.mechanisms) == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"epsilons": [0]}, "epsilons.0 = 0: input should be greater than 0"),
+        ({"epsilons": [float("inf")]}, "epsilons.0 = inf"),
+        ({"epsilons": []}, "epsilons"),
+        ({"delta": -0.1}, "delta = -0.1"),
+        ({"delta": 1.0}, "delta = 1.0: input should be less than 1"),
+        ({"components": {"b": 3}}, "components names no number for dataset 'a'"),
+        ({"components": 0}, "components"),
+        ({"sources": {"b": "x"}}, "sources names 'b'"),
+        ({"datasets": []}, "datasets"),
+        ({"mechanisms": {"m": None}}, "mechanisms"),
+        ({"mechanisms": {"Bad Name": {"method": "dp_em"}}}, "Bad Name"),
+        ({"mechanisms": {"m": {}}}, "key 'mechanisms.m.method' is missing"),
+        ({"master_sed": 3}, "unknown key 'master_sed'; did you mean 'master_seed'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(change, sentence):
+    with pytest.raises(UserError) as raised:
+        load({**GOOD, **change})
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)
