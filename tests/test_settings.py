@@ -31,6 +31,7 @@ def test_a_mechanism_set_to_null_is_left_out():
         ({"epsilons": [0]}, "epsilons.0 = 0: input should be greater than 0"),
         ({"epsilons": [float("inf")]}, "epsilons.0 = inf"),
         ({"epsilons": []}, "epsilons"),
+        ({"epsilons": [0.9999996]}, "six digits"),
         ({"delta": -0.1}, "delta = -0.1"),
         ({"delta": 1.0}, "delta = 1.0: input should be less than 1"),
         ({"components": {"b": 3}}, "components names no number for dataset 'a'"),

@@ -78,6 +78,14 @@ class Settings(Section):
             raise ValueError("the same value stands there twice")
         return value
 
+    @field_validator("epsilons")
+    @classmethod
+    def _written_in_paths(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        for epsilon in value:
+            if float(format(epsilon, "g")) != epsilon:
+                raise ValueError(f"{epsilon!r} has more than the six digits that file names keep")
+        return value
+
     def components_for(self, dataset: str) -> int:
         """Number of Gaussians for that dataset."""
         if isinstance(self.components, int):

@@ -39,21 +39,21 @@ def test_seed_and_dataset_change_the_split():
 
 def test_the_held_out_share_of_people_is_as_stated():
     person, draw = people(20_000)
-    held = held_out(person, draw, NOBODY, "places").mean()
+    held = held_out(person, draw, NOBODY, len(person), "places").mean()
     assert held == pytest.approx(0.05, abs=4.9 * (0.05 * 0.95 / 20_000) ** 0.5)  # two-sided 1e-6
 
 
 def test_no_person_is_on_both_sides():
     person, draw = people(300, records=3)
-    holdout = held_out(person, draw, NOBODY, "places")
+    holdout = held_out(person, draw, NOBODY, len(person), "places")
     assert not set(person[holdout]) & set(person[~holdout])
     assert 0 < holdout.sum() < len(person)
 
 
 def test_isolated_people_are_always_in_train():
     person, draw = people(400)
-    isolated = person[held_out(person, draw, NOBODY, "places")][:20]
-    holdout = held_out(person, draw, isolated, "places")
+    isolated = person[held_out(person, draw, NOBODY, len(person), "places")][:20]
+    holdout = held_out(person, draw, isolated, len(person), "places")
     assert not np.isin(person[holdout], isolated).any()
     assert holdout.any()
 
@@ -61,7 +61,7 @@ def test_isolated_people_are_always_in_train():
 @pytest.mark.parametrize("seed", range(20))
 def test_two_people_are_enough_whatever_the_draw(seed):
     person, draw = people(2, records=3, seed=seed)
-    holdout = held_out(person, draw, NOBODY, "places")
+    holdout = held_out(person, draw, NOBODY, len(person), "places")
     assert holdout.sum() == 3
     assert not set(person[holdout]) & set(person[~holdout])
 
@@ -70,10 +70,21 @@ def test_two_people_are_enough_whatever_the_draw(seed):
 def test_one_person_is_a_sentence(seed):
     person, draw = people(1, records=4, seed=seed)
     with pytest.raises(UserError, match=r"places: 4 usable row\(s\) of 1 person; .* at least two people"):
-        held_out(person, draw, NOBODY, "places")
+        held_out(person, draw, NOBODY, len(person), "places")
 
 
 def test_people_who_are_all_isolated_are_a_sentence():
     person, draw = people(2)
     with pytest.raises(UserError, match="one is not isolated"):
-        held_out(person, draw, person, "places")
+        held_out(person, draw, person, len(person), "places")
+
+
+def test_one_more_record_moves_nobody_else_when_the_number_of_rows_is_public():
+    """Under add_remove the two training sets must differ by that record alone, at every number of rows."""
+    ids = [f"p{number}" for number in range(3000)]
+    for rows in (1_200, 2_000, 2_999):
+        draw = draws(pa.array(ids[: rows + 1]), 1, "places")
+        person = np.arange(rows + 1, dtype=np.uint64)
+        before = held_out(person[:-1], draw[:-1], NOBODY, 2_000, "places")
+        after = held_out(person, draw, NOBODY, 2_000, "places")
+        assert np.array_equal(before, after[:-1])

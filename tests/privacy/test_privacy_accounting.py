@@ -147,3 +147,46 @@ def test_ledger_survives_a_file():
     events = [Laplace("a", 0.5), Laplace("a", 0.5), Gaussian("b", 2.0), RandomizedResponse("c", 1.0)]
     assert from_rows(to_rows(events)) == events
     assert to_rows(events)[0]["count"] == 2
+
+
+# Values from closed forms (Kairouz, Oh, Viswanath 2015 for randomized response; the Laplace profile by hand) and
+# from independent high-precision evaluation: a factor lost anywhere shows here.
+@pytest.mark.parametrize(
+    ("found", "known"),
+    [
+        (lambda: THEOREMS["advanced"]([Laplace("", 0.1)] * 100, 1e-6), 5.756106),
+        (lambda: rdp([RandomizedResponse("", 0.1)] * 100, 1e-6), 5.073130),
+        (lambda: privacy_loss([RandomizedResponse("", 0.1)] * 100, 1e-6), 4.7745676),
+        (lambda: privacy_loss([Laplace("", 0.1)] * 100, 1e-6), 4.69267),
+        (lambda: privacy_loss([Laplace("", 1.0)], 0.1), 1 + 2 * math.log(0.9)),
+    ],
+    ids=["advanced", "rdp of RR", "PLD of RR", "PLD of Laplace", "one Laplace"],
+)
+def test_compositions_of_pure_releases_have_known_values(found, known):
+    assert found() == pytest.approx(known, rel=2e-5)
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_linear_composition_shares_delta_among_gaussians(count):
+    events = [Gaussian("", 5.0)] * count + [Laplace("", 0.3)]
+    expected = 0.3 + count * gaussian_epsilon(0.2, 1e-6 / count)
+    assert THEOREMS["linear"](events, 1e-6) == pytest.approx(expected, rel=1e-12)
+
+
+def test_advanced_composition_of_gaussians_spends_delta_once():
+    """Slack and releases share delta in halves, as the docstring says: recomputed by hand."""
+    events, delta = [Gaussian("", 50.0)] * 40, 1e-6
+    each = gaussian_epsilon(0.02, delta / 2 / 40)
+    by_hand = 40 * each * math.tanh(each / 2) + math.sqrt(2 * math.log(2 / delta) * 40 * each**2)
+    assert THEOREMS["advanced"](events, delta) == pytest.approx(min(by_hand, 40 * each), rel=1e-12)
+
+
+def test_a_person_counts_as_all_their_records():
+    from privmix.privacy.relation import Neighbours
+
+    person = Neighbours("person", "add_remove", 5)
+    assert person.difference(1.0, opposed=True) == 5.0
+    assert Neighbours("person", "replace_one", 5).difference(1.0, opposed=True) == 10.0
+    assert Neighbours("record", "replace_one", 5).difference(1.0, opposed=False) == pytest.approx(
+        math.sqrt(2)
+    )

@@ -36,7 +36,7 @@ def channel_table(response: GeneralizedResponse) -> np.ndarray:
         for lie in (False, True):
             weight = (1 - response.truth) if lie else response.truth
             for shift in range(k - 1):
-                coin = Scripted(np.nextafter(1, 0) if lie else 0.0, shift)
+                coin = Scripted(0.0 if lie else np.nextafter(1, 0), shift)
                 answer = response.perturb(np.array([truth]), source=coin, ledger=Ledger(), label="x")[0]
                 table[truth, answer] += weight / (k - 1)
     return table
@@ -49,6 +49,14 @@ def test_channel_ratio_is_exactly_e_to_the_epsilon(k, epsilon):
     assert table.sum(axis=1) == pytest.approx(np.ones(k))
     ratio = (table[:, None, :] / table[None, :, :]).max()
     assert ratio == pytest.approx(math.exp(epsilon), rel=1e-12)
+
+
+def test_somebody_lies_at_every_epsilon():
+    """The chance of a lie is never rounded to nothing: a coin of 53 bits shows it up to its own precision."""
+    for epsilon in (10.0, 30.0, 40.0, 100.0):
+        response = GeneralizedResponse(2, epsilon)
+        lie = response.perturb(np.array([0]), source=Scripted(0.0, 0), ledger=Ledger(), label="x")
+        assert lie[0] == 1
 
 
 def test_the_two_coin_survey():

@@ -54,7 +54,9 @@ def clean(
         kept, dropped = _kept(entry, rows)
         isolated = _isolated(entry, rows.person[kept], key, overridden)
         holdout = np.zeros(len(kept), dtype=bool)
-        holdout[kept] = split.held_out(rows.person[kept], rows.draw[kept], isolated, entry.name)
+        holdout[kept] = split.held_out(
+            rows.person[kept], rows.draw[kept], isolated, entry.expected.rows or int(kept.sum()), entry.name
+        )
         counts = RowCounts(
             read=tally.read,
             kept=int(kept.sum()),

@@ -23,13 +23,17 @@ def draws(ids: pa.Array, master_seed: int, dataset: str) -> np.ndarray:
     return hash64(ids, hashlib.blake2b(f"{master_seed}\0{dataset}\0".encode(), digest_size=8))
 
 
-def held_out(person: np.ndarray, draw: np.ndarray, isolated: np.ndarray, dataset: str) -> np.ndarray:
-    """Which rows are held out. Isolated people never are; neither side is left empty.
+def held_out(
+    person: np.ndarray, draw: np.ndarray, isolated: np.ndarray, rows: int, dataset: str
+) -> np.ndarray:
+    """Which rows are held out, the share being that of `rows`. Isolated people never are; no side is left empty.
 
+    `rows` is the public number of rows where there is one: a share that followed the private number would move
+    other people between the parts when one record is added.
     Where chance leaves a side empty, the person with the least (greatest) draw changes sides.
     """
     movable = ~np.isin(person, isolated)
-    holdout = movable & (draw < np.uint64(int(share(len(person)) * 2**64)))
+    holdout = movable & (draw < np.uint64(int(share(rows) * 2**64)))
     if not holdout.any() and movable.any():
         holdout = movable & (draw == draw[movable].min())
     if holdout.all():

@@ -63,7 +63,7 @@ def auc_interval(
 def auc_ceiling(epsilon: float, delta: float) -> float:
     """Largest AUC that (epsilon, delta)-DP allows any attacker.
 
-    Kairouz, Oh, Viswanath 2015, Theorem 2.1 bounds the ROC by max over the region's two lines and δ; the area
-    under that bound is 1 - (1-δ)²/(1+e^ε).
+    Kairouz, Oh, Viswanath 2015, Theorem 2.1 bounds the ROC by the lower of the region's two lines; the area under
+    that bound is 1 - (1-δ)²/(1+e^ε).
     """
     return 1 - (1 - delta) ** 2 / (1 + math.exp(min(epsilon, 700.0)))

@@ -1,4 +1,4 @@
-"""The worst record: one isolated person, with whom and without whom the mechanism is run again and again.
+"""The worst record: the mechanism is run again and again with one isolated person, and with them elsewhere.
 
 Averages hide them. The attacker knows all records but theirs and sees one model: the density at their place.
 """
@@ -36,7 +36,7 @@ def play(
     runs: int,
     randomness: Callable[[str, int], Randomness],
 ) -> Exposure:
-    """Fit `runs` times with the record and `runs` times with the record moved to `other`, a place where many are."""
+    """Fit `runs` times with the record and `runs` times with the record moved to `other`."""
     place = records.points[row : row + 1]
 
     def scores(world: str, data: Records) -> np.ndarray:

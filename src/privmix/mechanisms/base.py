@@ -62,6 +62,10 @@ class Spec:
         """The unit and relation that the catalog asks for."""
         return Neighbours(self.domain.unit, self.domain.relation, self.domain.max_records_per_person)
 
+    def inside(self, points: np.ndarray) -> np.ndarray:
+        """The points, clipped to the public box on which every sensitivity rests. Clean records lie in it."""
+        return np.clip(points, self.domain.lower, self.domain.upper)
+
     @property
     def floor(self) -> np.ndarray:
         """Smallest variance per axis: the square of the public resolution."""

@@ -73,7 +73,7 @@ class DpEm(Mechanism):
             source=rng.noise,
             ledger=ledger,
         )
-        observations = kernel.compress(kernel.observe(view.points))
+        observations = kernel.compress(kernel.observe(spec.inside(view.points)))
         mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
         transcript = []
         for iteration in range(self.iterations):

@@ -41,7 +41,7 @@ class GaussianInput(Mechanism):
         self.relation(spec)
         ledger = Ledger()
         rows = noise.gaussian(
-            records.points,
+            spec.inside(records.points),
             sensitivity=diameter(spec),
             multiplier=1 / gaussian_mu(budget.epsilon, budget.delta),
             source=rng.noise,

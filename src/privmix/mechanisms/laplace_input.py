@@ -35,7 +35,7 @@ class LaplaceInput(Mechanism):
         self.relation(spec)
         ledger = Ledger()
         rows = noise.laplace(
-            records.points,
+            spec.inside(records.points),
             sensitivity=diameter(spec),
             epsilon=budget.epsilon,
             source=rng.noise,

@@ -12,7 +12,9 @@ Relation = Literal["replace_one", "add_remove"]
 class Neighbours:
     """Two datasets are neighbours if one unit is replaced, or is added or removed.
 
-    A person holds at most `max_records` records; a record-level unit is one record.
+    The datasets are training sets. Under replace_one both have the same number of records, which is public; a
+    replaced record keeps its person and its part of the split, and is as readable as before. A person holds at
+    most `max_records` records; a record-level unit is one record.
     """
 
     unit: Unit

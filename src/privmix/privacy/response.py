@@ -59,7 +59,8 @@ class GeneralizedResponse:
         if len(codes) and not (codes.min() >= 0 and codes.max() < self.categories):
             raise UserError(f"randomized response {label!r}: codes must lie in 0 ... {self.categories - 1}.")
         ledger.append(RandomizedResponse(label, self.epsilon))
-        lies = source.uniform(codes.shape) >= self.truth
+        # Asked this way round, the coin's finite precision rounds towards more lies, whatever epsilon.
+        lies = source.uniform(codes.shape) < (self.categories - 1) * self.other
         shift = 1 + source.integers(self.categories - 1, codes.shape)
         return np.where(lies, (codes + shift) % self.categories, codes)
 
@@ -78,7 +79,7 @@ class GeneralizedResponse:
 
 
 def intervals(estimate: float, standard_error: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """95 % intervals for a share, cut to [0, 1]: the normal one and Chebyshev's, valid for every distribution."""
+    """95 % intervals for a share, cut to [0, 1]: the normal one and Chebyshev's, which needs no normality."""
 
     def around(width: float) -> tuple[float, float]:
         low, high = estimate - width * standard_error, estimate + width * standard_error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privmix.artefacts import Domain, Privacy
+from privmix.artefacts import Domain, Privacy, dumps
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism, Randomness, Spec, seeded
 from privmix.privacy.accounting import Budget, Claim
@@ -31,8 +31,10 @@ class Job:
         return Spec(domain, self.components)
 
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
-        """The stream of this job for that purpose."""
-        return seeded(self.seed, domain.dataset, self.name, self.budget.epsilon, *purpose)
+        """The stream of this job for that purpose: no two jobs, budgets or settings share noise."""
+        settings = dumps({"method": self.method, **self.parameters})
+        budget = (self.budget.epsilon, self.budget.delta)
+        return seeded(self.seed, domain.dataset, self.name, settings, *budget, self.components, *purpose)
 
     def privacy(self, domain: Domain, claim: Claim, events: Sequence[Event], failed: bool) -> Privacy:
         """The statement that a file of this job carries; of a failure, what was asked for."""

@@ -1,0 +1,35 @@
+"""What the README shows works as shown."""
+
+import doctest
+import re
+from pathlib import Path
+
+import yaml
+
+from privmix.catalog import store
+from privmix.mechanisms.registry import METHODS
+from privmix.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", TEXT, re.DOTALL)
+
+
+def test_the_python_example_gives_what_it_says():
+    example = next(block for language, block in BLOCKS if language == "python")
+    test = doctest.DocTestParser().get_doctest(example, {}, "README", None, 0)
+    assert len(test.examples) == 5
+    assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+
+
+def test_the_entry_and_configuration_for_ones_own_data_are_valid(tmp_path: Path):
+    entry, config = (block for language, block in BLOCKS if language == "yaml")
+    (tmp_path / "clinic.yaml").write_text(entry)
+    assert store.load(tmp_path / "clinic.yaml").coordinates == ("age", "systolic")
+    assert set(yaml.safe_load(config)) <= set(Settings.model_fields)
+
+
+def test_every_method_is_in_the_table_and_the_picture_is_there():
+    assert [name for name in METHODS if f"`{name}`" not in TEXT] == []
+    for picture in re.findall(r"!\[.*?\]\((.*?)\)", TEXT):
+        assert (ROOT / picture).is_file()
