@@ -106,7 +106,7 @@ def test_streams_of_different_purposes_share_nothing():
 # Where privacy rests on it, randomness comes from the functions of privmix.privacy alone.
 GUARDED = ("mechanisms", "evaluate", "stages", "clean")
 DRAWING = {"laplace", "normal", "standard_normal", "gumbel", "exponential", "geometric", "random", "uniform",
-           "integers", "choice", "permutation", "shuffle", "default_rng", "gaussian", "standard_cauchy", "binomial"}  # fmt: skip
+           "integers", "choice", "permutation", "shuffle", "default_rng", "gaussian", "binomial"}  # fmt: skip
 
 
 def _draws(path: Path) -> set[str]:
