@@ -1,0 +1,100 @@
+"""Files between stages are written whole or not at all, and read back as they were."""
+
+import errno
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from making import make_domain
+
+from privmix import artefacts, stages
+from privmix.artefacts import RESULT_COLUMNS, ScoresInfo
+from privmix.errors import UserError
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    target = tmp_path / "file.json"
+    target.write_text("old")
+
+    def fill_the_disk():
+        with artefacts.replacing(target) as temporary:
+            temporary.write_text("half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        fill_the_disk()
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file.json"]
+
+
+def test_a_finished_write_replaces_the_file_with_ordinary_permissions(tmp_path):
+    target = tmp_path / "deep" / "file.json"
+    with artefacts.replacing(target) as temporary:
+        temporary.write_text("new")
+    assert target.read_text() == "new"
+    assert os.listdir(target.parent) == ["file.json"]
+    assert target.stat().st_mode & 0o600 == 0o600
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES])
+def test_a_full_disk_is_one_sentence(code, capsys):
+    def main():
+        raise OSError(code, os.strerror(code), "data/x.parquet")
+
+    with pytest.raises(SystemExit) as left:
+        stages.run("fit", main)
+    assert str(left.value).startswith(f"privmix fit: {os.strerror(code)}")
+    assert "\n" not in str(left.value)
+
+
+def test_an_unforeseen_error_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        stages.run("fit", lambda: 1 / 0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.arange(5.0), np.arange(5, dtype=np.uint8), np.arange(10.0)[::2], np.empty(0, dtype=np.int64)],
+)
+def test_numbers_survive_arrow(values):
+    table = pa.table({"x": artefacts.arrow(values)})
+    assert artefacts.column(table, "x").dtype == values.dtype
+    assert np.array_equal(artefacts.column(table, "x"), values)
+
+
+def test_texts_survive_arrow():
+    texts = ["", "ε = 1", "plain", "日本"]
+    assert artefacts.arrow(texts).to_pylist() == texts
+
+
+def test_results_have_exactly_the_promised_columns(tmp_path):
+    row = dict.fromkeys(("dataset", "mechanism", "method", "trust", "unit", "relation", "metric"), "x")
+    table = artefacts.results_table([{**row, "epsilon": np.inf, "delta": 0.0, "replicate": 1, "value": 2.5}])
+    assert tuple(table.column_names) == RESULT_COLUMNS
+    assert table.to_pylist()[0]["epsilon"] == np.inf
+    assert artefacts.results_table([]).num_rows == 0
+    info = ScoresInfo(dataset="d", mechanism="m", method="m", trust="local", epsilon=np.inf, roc=[(0.0, 0.5)])
+    artefacts.write_table(tmp_path / "scores.parquet", table, info)
+    again = artefacts.read_table(tmp_path / "scores.parquet")
+    assert artefacts.info_of(again, ScoresInfo) == info
+    assert again.select(list(RESULT_COLUMNS)).to_pylist() == table.to_pylist()
+
+
+def test_a_broken_or_foreign_file_is_a_sentence(tmp_path):
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 but not much more")
+    with pytest.raises(UserError, match="delete it and run again"):
+        artefacts.read_table(broken)
+    foreign = tmp_path / "foreign.parquet"
+    pq.write_table(pa.table({"a": [1]}), foreign)
+    with pytest.raises(UserError, match="not written by privmix"):
+        artefacts.read_table(foreign)
+
+
+def test_normalised_and_original_units_are_inverse():
+    domain = make_domain(dimensions=3)
+    points = np.linspace(-0.5, 0.5, 12).reshape(4, 3)
+    assert domain.normalise(domain.restore(points)) == pytest.approx(points)
+    assert np.linalg.norm(domain.upper) <= 1 + 1e-12
