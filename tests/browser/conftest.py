@@ -67,5 +67,6 @@ def page(tmp_path_factory) -> Path:
     import made_up_run
 
     root = tmp_path_factory.mktemp("browsed")
-    made_up_run.render(root, made_up_run.write_run(root))
+    datasets = (made_up_run.CHECKINS, made_up_run.HOMES, made_up_run.SURVEY)
+    made_up_run.render(root, made_up_run.write_run(root, datasets))
     return root / "reports/summary.html"

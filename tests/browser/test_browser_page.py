@@ -25,6 +25,8 @@ addEventListener("load", () => {
     requests: entries.filter(name => !name.startsWith("data:")),
     smallest: Math.min(...letters.map(pixels)),
     clouds: clouds.length,
+    cut: [...document.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth + 1)
+      .map(box => box.ariaLabel),
   }, "*");
 });
 </script>"""
@@ -78,6 +80,10 @@ def test_from_phone_to_desk_nothing_sticks_out_nothing_is_fetched_and_letters_ar
         assert report["requests"] == []
         assert report["smallest"] >= 9, "pixels of the smallest letter in a picture"
         assert report["clouds"] > 5, "the records lie under the ellipses"
+
+
+def test_at_a_desk_no_table_is_cut(browse, page):
+    assert probe(browse, page, (1280,))[1280]["cut"] == []
 
 
 def test_the_probe_sees_what_sticks_out_and_what_is_fetched(browse, page):

@@ -118,3 +118,12 @@ def test_records_outside_the_box_count_as_on_its_edge():
         for points in (far, edge)
     ]
     assert releases[0].transcript == releases[1].transcript
+
+
+@pytest.mark.parametrize("points", [np.zeros((1000, 2)), clusters()], ids=["one place", "clusters"])
+def test_the_number_of_iterations_does_not_depend_on_the_data(points):
+    """Long after the likelihood has settled, the releases go on: to stop would tell something of the data."""
+    release = dp_em.DpEm(iterations=40).fit(
+        Records(points), make_spec(rows=1000), Budget(5000.0, 1e-6), seeded(1, "long")
+    )
+    assert len(release.transcript) == 40

@@ -32,6 +32,8 @@ from privmix.artefacts import (
     write_json,
     write_table,
 )
+from privmix.report.frames import Scores, collect
+from privmix.report.outcomes import Run, in_order
 
 PERSON = "isolated-1"
 METHODS: dict[str, tuple[dict[str, Any], str, float]] = {
@@ -69,9 +71,15 @@ class MadeUpData:
     isolated: bool = False
     attribute: bool = False
     rows: int = 3000
+    records_each: int = 1
+    unit: str = "record"
+    relation: str = "replace_one"
 
 
-CHECKINS = MadeUpData("checkins", geographic=True, visibility="synthetic", isolated=True, attribute=True)
+CHECKINS = MadeUpData(
+    "checkins", geographic=True, visibility="synthetic", isolated=True, attribute=True, records_each=4
+)
+HOMES = MadeUpData("homes", geographic=True, isolated=True)  # everybody has one
 SURVEY = MadeUpData("survey", dimensions=4, visibility="public", rows=800)
 
 
@@ -85,6 +93,24 @@ def render(root: Path, configuration: dict[str, Any]) -> str:
     with contextlib.chdir(root), mock.patch.object(sys, "argv", arguments):
         report.main()
     return (root / "reports/summary.html").read_text(encoding="utf-8")
+
+
+def load(root: Path, configuration: dict[str, Any]) -> tuple[Run, Scores]:
+    """The run as the report stage reads it."""
+    from privmix import provenance, sweep
+    from privmix.stages import report
+
+    with contextlib.chdir(root):
+        planned = sweep.plan(configuration)
+        run = Run(
+            settings=planned.settings,
+            configuration=configuration,
+            entries=planned.entries,
+            outcomes=in_order(report.read_outcome(job, planned) for job in planned.jobs()),
+            materials=report.read_materials(planned.settings),
+            provenance=provenance.here(),
+        )
+    return run, Scores(collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None))
 
 
 def write_run(
@@ -153,9 +179,9 @@ def _domain(data: MadeUpData) -> Domain:
         title=f"Made-up {data.name}",
         axes=axes,
         attributes=(night,) if data.attribute else (),
-        unit="record",
-        relation="replace_one",
-        max_records_per_person=1,
+        unit=data.unit,
+        relation=data.relation,
+        max_records_per_person=data.records_each,
         visibility=data.visibility,
         rows=data.rows,
     )
@@ -186,7 +212,13 @@ def _write_entry(path: Path, data: MadeUpData, domain: Domain) -> None:
         "columns": columns,
         "coordinates": [axis.name for axis in domain.axes],
         "attributes": ["at_night"] if data.attribute else [],
-        "privacy": {"person_column": "person"},
+        "privacy": {
+            "person_column": "person",
+            "unit": data.unit,
+            "relation": data.relation,
+            "max_records_per_person": data.records_each if data.unit == "person" else 1,
+        },
+        "expected": {"rows": data.rows},
         "visibility": data.visibility,
         "isolated": [PERSON] if data.isolated else [],
     }
@@ -213,7 +245,7 @@ def _write_clean(path: Path, data: MadeUpData, domain: Domain, rng: np.random.Ge
         covariances[-1] = np.diag(domain.resolution**2)
     train = rng.random(data.rows) < 0.8
     train[0] = True
-    columns: dict[str, Any] = {"person": np.arange(data.rows, dtype=np.uint64)}
+    columns: dict[str, Any] = {"person": np.arange(data.rows, dtype=np.uint64) // data.records_each}
     columns |= {f"x{axis}": points[:, axis] for axis in range(d)}
     if data.attribute:
         columns["c_at_night"] = (rng.random(data.rows) < 0.3).astype(np.int16)
@@ -229,7 +261,7 @@ def _write_clean(path: Path, data: MadeUpData, domain: Domain, rng: np.random.Ge
             kept=data.rows,
             dropped={"not a number": 2, "wrong number of fields": 1},
             clipped={domain.axes[0].name: 4},
-            persons=data.rows,
+            persons=-(-data.rows // data.records_each),
             train=int(train.sum()),
             holdout=int((~train).sum()),
         ),
@@ -267,7 +299,7 @@ def _write_job(
     models, rows = [], []
     shown = {
         "dataset": data.name, "mechanism": name, "method": method, "trust": trust, "epsilon": epsilon,
-        "delta": delta, "unit": "record", "relation": "replace_one",
+        "delta": delta, "unit": data.unit, "relation": data.relation,
     }  # fmt: skip
     for replicate in range(0 if fails else replicates):
         models.append(_model(truth, data, min(loss, 3.0) / 3, replicate, method, epsilon, rng))
@@ -294,8 +326,8 @@ def _write_job(
         budget_delta=1e-6,
         epsilon=epsilon,
         delta=delta,
-        unit="record",
-        relation="replace_one",
+        unit=data.unit,
+        relation=data.relation,
         trust=trust,
         mode="benchmark",
         accountant=chosen.get("composition", "linear"),

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 import made_up_run
 import pandas as pd
 import pytest
-from made_up_run import CHECKINS, MadeUpData
+from made_up_run import CHECKINS, HOMES, SURVEY, MadeUpData
 
 from privmix.artefacts import RESULT_COLUMNS
 from privmix.errors import UserError
@@ -244,3 +244,44 @@ def test_public_records_are_drawn_once_and_used_by_every_picture(tmp_path):
     assert html.count("data:image/png") == 1
     assert html.count('href="#cloud-checkins"') == len(made_up_run.METHODS)
     assert html.count("The ring marks") == 1
+
+
+def attack_section(html: str) -> str:
+    return html[html.index('<section id="attack"') : html.index('<section id="ledger"')]
+
+
+def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp_path):
+    html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
+    section = attack_section(html)
+    assert "beyond the limit" not in section
+    assert "var(--forbidden)" not in section
+    assert "shaded region" not in section
+    private_rows = re.findall(r"<tr[^>]*>\s*<th scope=\"row\">(?!non_private).*?</tr>", section, re.DOTALL)
+    assert len(private_rows) == 15
+    assert all(row.count("≤") == 1 for row in private_rows), "only the worst record has a limit"
+    reason = "people here hold several, so it sets no limit to an attack on all of a person's records"
+    words = check(html)
+    assert words.count(reason) == 1
+    assert "the limit on one record is shown for isolated-1." in words
+
+
+def test_where_everybody_has_one_record_the_limits_are_shown_as_limits_in_expectation(tmp_path):
+    html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
+    section = attack_section(html)
+    assert "beyond the limit at ε = 1" in section
+    assert "var(--forbidden)" in section
+    row = re.search(r"<th scope=\"row\">dp_em_exact.*?</tr>", section, re.DOTALL).group()
+    assert re.findall(r"≤ ([\d.]+)", row) == ["0.731", "0.3", "2.7", "0.731"]
+    words = check(html)
+    assert "hold several" not in words
+    assert "beyond what the guarantee allows to any attack in expectation" in words
+
+
+def test_what_holds_for_all_datasets_is_said_once(tmp_path):
+    configuration = made_up_run.write_run(tmp_path, datasets=(CHECKINS, HOMES, SURVEY))
+    words = check(made_up_run.render(tmp_path, configuration))
+    for phrase in (
+        "Higher is better.", "Ellipses reach 2σ", "the first replicate, not the best", "The shaded region is",
+        "≤ is the most", "half of the 95 % interval over replicates; ≤",
+    ):  # fmt: skip
+        assert words.count(phrase) == 1, phrase

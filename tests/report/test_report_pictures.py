@@ -88,6 +88,17 @@ def test_centres_out_of_view_are_counted():
     assert portraits.out_of_view(view, model(mean=(0.0, 0.9))) == 1
 
 
+def test_an_ellipse_around_the_whole_picture_is_counted_and_not_painted():
+    shown = material(clean_data(geographic=False), np.random.default_rng(0))  # records within ±0.3
+    view = portraits.view(shown, [model()])
+    small, wide = model(mean=(0.0, 0.0), deviation=(0.1, 0.1)), model(mean=(0.0, 0.0), deviation=(0.5, 0.5))
+    elongated = model(mean=(0.0, 0.0), deviation=(9.0, 0.1))
+    assert [portraits.wider(view, one) for one in (small, wide, elongated)] == [0, 1, 0]
+    drawn = [portraits.panel(view, shown, one, SERIES[0], "p", "", None) for one in (small, wide, elongated)]
+    painted = ["opacity: 0.25" in picture for picture in drawn]
+    assert painted == [True, False, True]
+
+
 @pytest.mark.parametrize("latitudes", [(-2.0, 2.0), (58.0, 62.0), (-80.0, 80.0)])
 def test_a_kilometre_is_as_long_to_the_north_as_to_the_east(latitudes):
     (left, right), (low, high) = (limits := portraits.map_window([(-10.0, 10.0), latitudes]))[0]
