@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from privmix.evaluate.membership import auc_ceiling
-from privmix.report.exposure import broken_claims, found, worst_person
+from privmix.report.alarm import broken_claims
+from privmix.report.exposure import found, unlimited, worst_person
 from privmix.report.frames import Estimate, Scores, uniform_loglik
+from privmix.report.limits import swap_ceiling
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import (
     count,
@@ -94,18 +95,18 @@ def _answer(run: Run, scores: Scores, dataset: str, trust: str, epsilon: float) 
                 _knowledge(kept),
                 _smallest_epsilon(run, scores, dataset, trust),
                 _runner_up(measured),
-                _attack(scores, best),
+                _attack(run, scores, best),
                 _isolated(run, scores, best),
                 _claim(best),
             )
             if sentence
         ),
-        warnings=(*_useless(kept, gap, best, metric), *broken_claims(scores, best)),
-        tiles=_tiles(scores, best, gap, metric, worst_person(run, dataset)),
+        warnings=(*_useless(kept, gap, best, metric), *broken_claims(run, scores, best)),
+        tiles=_tiles(run, scores, best, gap, metric),
     )  # fmt: skip
 
 
-def _tiles(scores: Scores, best: Outcome, gap: Estimate, metric: str, person: str | None) -> tuple[Tile, ...]:
+def _tiles(run: Run, scores: Scores, best: Outcome, gap: Estimate, metric: str) -> tuple[Tile, ...]:
     key = (best.dataset, best.mechanism, best.epsilon)
     tiles = []
     if metric == "holdout_gap":
@@ -116,12 +117,23 @@ def _tiles(scores: Scores, best: Outcome, gap: Estimate, metric: str, person: st
         tiles.append(Tile(percent(_density(gap.mean)), f"of the non-private density{span}"))
     auc = scores.estimate(*key, "mia_loss_auc")
     if auc:
-        ceiling = auc_ceiling(best.epsilon, scores.delta(*key))
-        tiles.append(Tile(rate(auc.mean), f"attacker's AUC (limit {rate(ceiling)})"))
+        ceiling = _ceiling(run, scores, best)
+        against = "0.5 is guessing" if ceiling is None else f"limit {rate(ceiling)}"
+        tiles.append(Tile(rate(auc.mean), f"attacker's AUC ({against})"))
     exposed = scores.values(*key, "mia_worst_record_auc")
+    person = worst_person(run, best.dataset)
     if exposed and person:
+        person = person.replace("-", "\u2011")  # a name is not broken over two lines
         tiles.append(Tile(rate(exposed[0]), f"AUC against {person}{_without_privacy(scores, best)}"))
     return tuple(tiles)
+
+
+def _ceiling(run: Run, scores: Scores, best: Outcome) -> float | None:
+    """The most that the average attack may reach in expectation; None where the guarantee sets no limit to it."""
+    if not run.limits_average(best.dataset):
+        return None
+    key = (best.dataset, best.mechanism, best.epsilon)
+    return swap_ceiling(best.epsilon, scores.delta(*key), scores.relation(*key))
 
 
 def _without_privacy(scores: Scores, best: Outcome) -> str:
@@ -202,11 +214,10 @@ def _runner_up(measured: list[tuple[Estimate, Outcome]]) -> str | None:
     return f"{listing(close)} {verb} within its interval: the choice between them is open."
 
 
-def _attack(scores: Scores, best: Outcome) -> str | None:
+def _attack(run: Run, scores: Scores, best: Outcome) -> str | None:
     auc = scores.estimate(best.dataset, best.mechanism, best.epsilon, "mia_loss_auc")
     if auc is None:
         return None
-    delta = scores.delta(best.dataset, best.mechanism, best.epsilon)
     sentence = (
         f"A membership attacker who thresholds the density reaches AUC {rate(auc.mean)} (0.5 is guessing"
     )
@@ -214,8 +225,11 @@ def _attack(scores: Scores, best: Outcome) -> str | None:
     if baseline:
         bare = scores.estimate(best.dataset, baseline.mechanism, math.inf, "mia_loss_auc")
         sentence += f"; {rate(bare.mean)} without privacy" if bare else ""
-    ceiling = auc_ceiling(best.epsilon, delta)
-    sentence += f"); in expectation no attack of any kind can exceed {rate(ceiling)}."
+    ceiling = _ceiling(run, scores, best)
+    if ceiling is None:
+        why = "; ε sets no limit to it, because it protects one record and people here hold several"
+        return f"{sentence}){why if unlimited(run, best.dataset) else ''}."
+    sentence += f"); in expectation no attack can exceed {rate(ceiling)}."
     if auc.mean > ceiling:
         sentence += " What is above that is the chance of which records were held out."
     return sentence

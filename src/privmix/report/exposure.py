@@ -1,9 +1,8 @@
-"""Who is exposed most, how well an attack finds them, and whether any attack beats what the claim allows."""
+"""Who is exposed most, how well an attack finds them, and whom the guarantee leaves without a limit."""
 
 from privmix.report.frames import Scores
-from privmix.report.limits import swap_ceiling
-from privmix.report.outcomes import Outcome, Run
-from privmix.report.phrases import distance, plain, rate
+from privmix.report.outcomes import Run
+from privmix.report.phrases import distance, rate
 
 
 def worst_person(run: Run, dataset: str) -> str | None:
@@ -27,24 +26,13 @@ def found(scores: Scores, dataset: str, mechanism: str, epsilon: float) -> str |
     return ", and ".join(parts) or None
 
 
-def broken_claims(scores: Scores, outcome: Outcome) -> tuple[str, ...]:
-    """An alarm where the attack on the worst record beats what the claimed (epsilon, delta) allows.
-
-    Only that game is evidence: it repeats the mechanism with and without one record. The average loss attack
-    compares training with held-out records, which also differ by the chance of the split.
-    """
-    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
-    low = scores.values(*key, "mia_worst_record_auc_low")
-    high = scores.values(*key, "mia_worst_record_auc_high")
-    if not outcome.private or not low or not high:
-        return ()
-    # An attack that is surely wrong is as good as one that is surely right.
-    sure = max(low[0], 1 - high[0])
-    allowed = swap_ceiling(outcome.epsilon, scores.delta(*key), scores.relation(*key))
-    if sure <= allowed:
-        return ()
-    return (
-        f"{outcome.mechanism} seems to break its own claim: the attack on the most exposed person tells the two cases "
-        f"apart with AUC {rate(sure)} even at the cautious end of its 95\u00a0% interval, but ε = "
-        f"{plain(outcome.epsilon)} allows at most {rate(allowed)}. Do not use it before an audit has cleared it.",
+def unlimited(run: Run, dataset: str) -> str | None:
+    """Why the guarantee sets no limit to the average attack; None where it does, or where nothing is known."""
+    if dataset not in run.materials or run.materials[dataset].protects_people:
+        return None
+    sentence = (
+        "The guarantee at ε is for one record; people here hold several, so it sets no limit to an attack on all of a "
+        "person's records"
     )
+    person = worst_person(run, dataset)
+    return f"{sentence}; the limit on one record is shown for {person}." if person else f"{sentence}."

@@ -60,8 +60,8 @@ def frontier(
     longest = max(len(line.label) for line in [*shown, *levels])
     crowd = len(shown) + len(levels)
     for name, width, height, margin in (
-        ("wide", 7.9, max(4.3, 1.0 + LABEL_HEIGHT * crowd), 0.3 + LETTER_WIDTH * longest),
-        ("narrow", 3.75, 3.7, 0.05),
+        ("wide", 7.9, max(3.9, 1.0 + LABEL_HEIGHT * crowd), 0.3 + LETTER_WIDTH * longest),
+        ("narrow", 3.75, 3.0, 0.05),
     ):
         with drawing(width, height) as figure:
             axes = figure.add_axes(

@@ -1,10 +1,26 @@
-"""What (epsilon, delta) forbids to membership attacks beside the AUC: each point of the ROC, and the swap game."""
+"""What (epsilon, delta) forbids, in expectation, to attacks that tell two records (or people) apart.
+
+Both games of the page are swaps. The worst record is replaced by another; and where the protected unit is all that a
+person has, a member and a held-out person could have changed places, so the average attack plays a swap too.
+Where people hold several records and one record is protected, nothing here limits the average attack.
+"""
 
 import math
 
 import numpy as np
 
 from privmix.evaluate.membership import auc_ceiling
+
+
+def swap(epsilon: float, delta: float, relation: str) -> tuple[float, float]:
+    """The (epsilon, delta) that holds between two datasets of which one has a record in another's place.
+
+    Under add/remove that is two steps, which cost (2ε, (1 + e^ε) δ) (group privacy, Dwork and Roth 2014,
+    Theorem 2.2 and its (ε, δ) form).
+    """
+    if relation == "replace_one":
+        return epsilon, delta
+    return 2 * epsilon, min(1.0, (1 + math.exp(min(epsilon, 700.0))) * delta)
 
 
 def tpr_ceiling(fpr: np.ndarray | float, epsilon: float, delta: float) -> np.ndarray:
@@ -19,11 +35,5 @@ def tpr_ceiling(fpr: np.ndarray | float, epsilon: float, delta: float) -> np.nda
 
 
 def swap_ceiling(epsilon: float, delta: float, relation: str) -> float:
-    """Largest AUC when the game replaces the record, as the worst record's does.
-
-    Under add/remove a replacement is two steps, which cost (2ε, (1 + e^ε) δ) (group privacy, Dwork and Roth 2014,
-    Theorem 2.2 and its (ε, δ) form).
-    """
-    if relation == "replace_one":
-        return auc_ceiling(epsilon, delta)
-    return auc_ceiling(2 * epsilon, min(1.0, (1 + math.exp(min(epsilon, 700.0))) * delta))
+    """Largest AUC of a game that swaps."""
+    return auc_ceiling(*swap(epsilon, delta, relation))

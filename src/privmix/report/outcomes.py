@@ -48,6 +48,7 @@ class Material:
     """What the page may show of a dataset's records. A sensitive dataset shows counts and nothing else."""
 
     info: CleanInfo
+    protects_people: bool  # whether the protected unit is all that a person has here
     cloud: np.ndarray  # (n, d) training records in original units
     places: np.ndarray  # (m, d) where the isolated people are, in original units
     shares: Mapping[tuple[str, str], float]  # (attribute, value) -> true share among training records
@@ -56,9 +57,10 @@ class Material:
 def material(clean: CleanData, rng: np.random.Generator) -> Material:
     """A sample of the records, the isolated places and the true shares, unless the data is sensitive."""
     domain = clean.info.domain
+    protects_people = domain.unit == "person" or len(np.unique(clean.person)) == len(clean.person)
     if domain.visibility == "sensitive":
         nothing = np.empty((0, len(domain.axes)))
-        return Material(clean.info, nothing, nothing, {})
+        return Material(clean.info, protects_people, nothing, nothing, {})
     rows = np.flatnonzero(clean.train)
     if len(rows) > SHOWN_POINTS:
         rows = np.sort(rng.choice(rows, SHOWN_POINTS, replace=False))
@@ -68,7 +70,9 @@ def material(clean: CleanData, rng: np.random.Generator) -> Material:
         for code, value in enumerate(attribute.values)
     }
     places = clean.points[clean.isolated_rows]
-    return Material(clean.info, domain.restore(clean.points[rows]), domain.restore(places), shares)
+    return Material(
+        clean.info, protects_people, domain.restore(clean.points[rows]), domain.restore(places), shares
+    )
 
 
 def in_order(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
@@ -100,6 +104,10 @@ class Run:
     def of(self, dataset: str) -> list[Outcome]:
         """The outcomes of one dataset, in order."""
         return [outcome for outcome in self.outcomes if outcome.dataset == dataset]
+
+    def limits_average(self, dataset: str) -> bool:
+        """Whether the guarantee limits an attack that tells members from held-out people."""
+        return dataset in self.materials and self.materials[dataset].protects_people
 
     @property
     def reference_epsilon(self) -> float | None:

@@ -9,11 +9,13 @@ from markupsafe import Markup
 
 from privmix.artefacts import Fitted
 from privmix.report import ledger_view, phrases, portraits, tables
+from privmix.report.alarm import reach
 from privmix.report.answer import Answer
-from privmix.report.exposure import worst_person
+from privmix.report.exposure import unlimited, worst_person
 from privmix.report.figures import INK, Series, series
 from privmix.report.frames import Scores
 from privmix.report.frontier import Frontier, frontier
+from privmix.report.limits import swap
 from privmix.report.outcomes import Material, Outcome, Run
 from privmix.report.roc import roc
 
@@ -38,6 +40,7 @@ class Portraits:
     panels: tuple[Panel, ...]
     bitmap: str | None
     records: int
+    flat: bool  # whether two coordinates are drawn, not one
     projected: bool
 
 
@@ -52,6 +55,8 @@ class Chapter:
     frontier: Frontier | None
     portraits: Portraits | None
     person: str | None
+    limited: bool  # whether the guarantee limits the average attack
+    remarks: tuple[str, ...]  # what the attacks cannot show here
     roc: Markup | None
     attack: tuple[tables.AttackRow, ...]
     rates: tuple[str, ...]
@@ -105,7 +110,9 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
         frontier=frontier(scores, name, domain, looks, epsilons, non_private) if epsilons else None,
         portraits=_portraits(scores, name, shown, looks, material) if material else None,
         person=worst_person(run, name),
-        roc=roc(name, shown, looks, run.reference_epsilon, _delta(scores, shown)) if epsilons else None,
+        limited=run.limits_average(name),
+        remarks=tuple(filter(None, (reach(run, scores, name), unlimited(run, name) if epsilons else None))),
+        roc=roc(name, shown, looks, run.reference_epsilon, _limit(run, scores, shown)) if epsilons else None,
         attack=tuple(tables.attack_rows(run, scores, name)),
         rates=tuple(tables.false_positive_rates(scores, name)),
         results=tuple(tables.result_rows(run, scores, name)),
@@ -116,10 +123,11 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
     )
 
 
-def _delta(scores: Scores, shown: list[Outcome]) -> float:
-    """The largest delta among the private models: the widest region that any of them allows."""
-    made = [o for o in shown if o.private and o.failure is None]
-    return max((scores.delta(o.dataset, o.mechanism, o.epsilon) for o in made), default=0.0)
+def _limit(run: Run, scores: Scores, shown: list[Outcome]) -> tuple[float, float] | None:
+    """The widest region that any of the private models allows; None where the guarantee sets no limit."""
+    made = [o for o in shown if o.private and o.failure is None and run.limits_average(o.dataset)]
+    keys = [(o.dataset, o.mechanism, o.epsilon) for o in made]
+    return max((swap(key[2], scores.delta(*key), scores.relation(*key)) for key in keys), default=None)
 
 
 def _notes(outcomes: list[Outcome]) -> tuple[str, ...]:
@@ -163,8 +171,7 @@ def _portraits(
         gap = scores.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
         picture, unseen = None, ""
         if model:
-            hidden, total = portraits.out_of_view(window, model), len(model.weights)
-            unseen = f"{hidden} of {phrases.count(total, 'centre')} out of view" if hidden else ""
+            unseen = _unseen(portraits.out_of_view(window, model), portraits.wider(window, model), model)
             label = f"{dataset}: the {phrases.count(len(model.weights), 'component')} of {outcome.mechanism}, {words}."
             picture = portraits.panel(
                 window, material, model, look.colour if look else INK,
@@ -181,7 +188,19 @@ def _portraits(
                 failure=outcome.failure or (None if model else "The model file holds no fitted model."),
             )
         )
-    return Portraits(tuple(panels), bitmap, len(material.cloud), len(material.info.domain.axes) > 2)
+    dimensions = len(material.info.domain.axes)
+    return Portraits(tuple(panels), bitmap, len(material.cloud), dimensions > 1, dimensions > 2)
+
+
+def _unseen(hidden: int, wider: int, model: Fitted) -> str:
+    """What of a model its picture does not show."""
+    total = len(model.weights)
+    if wider == total:
+        return f"{'every' if total > 1 else 'its'} ellipse is wider than the picture"
+    parts = [f"{hidden} of {phrases.count(total, 'centre')} out of view"] if hidden else []
+    if wider:
+        parts.append(f"{wider} of {phrases.count(total, 'ellipse')} wider than the picture")
+    return ", ".join(parts)
 
 
 def _model(scores: Scores, outcome: Outcome) -> Fitted | None:

@@ -92,6 +92,21 @@ def out_of_view(view: View, model: Fitted) -> int:
     return int(np.any((means < low) | (means > high), axis=1).sum())
 
 
+def wider(view: View, model: Fitted) -> int:
+    """How many components have an ellipse around the whole window, so that none of it is seen."""
+    if len(view.columns) < 2:
+        return 0
+    means, covariances = _original(view.domain, model, view.columns)
+    return sum(_covers(view, mean, covariance) for mean, covariance in zip(means, covariances, strict=True))
+
+
+def _covers(view: View, mean: np.ndarray, covariance: np.ndarray) -> bool:
+    """Whether the ellipse holds all corners of the window, and so, being convex, all of it."""
+    (left, right), (low, high) = view.limits
+    apart = np.array([(x, y) for x in (left, right) for y in (low, high)]) - mean
+    return bool(np.all(np.sum(apart * np.linalg.solve(covariance, apart.T).T, axis=1) <= SIGMAS**2))
+
+
 def cloud(view: View, material: Material) -> str | None:
     """The records as one transparent bitmap that lies under all panels; None where there is nothing to show."""
     if not len(material.cloud) or len(view.columns) < 2:
@@ -143,6 +158,8 @@ def _ellipses(axes: Axes, view: View, material: Material, model: Fitted, colour:
     means, covariances = _original(view.domain, model, view.columns)
     heaviest = max(model.weights)
     for weight, mean, covariance in zip(model.weights, means, covariances, strict=True):
+        if _covers(view, mean, covariance):
+            continue  # its fill would paint the whole picture and say nothing
         values, vectors = np.linalg.eigh(covariance)
         width, height = 2 * SIGMAS * np.sqrt(np.maximum(values, 0))
         angle = math.degrees(math.atan2(vectors[1, 0], vectors[0, 0]))

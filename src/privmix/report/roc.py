@@ -1,4 +1,4 @@
-"""The loss attack's ROC at one epsilon, inside the region that the guarantee leaves to any attack."""
+"""The loss attack's ROC at one epsilon, and what the guarantee allows to it where it sets a limit."""
 
 from collections.abc import Mapping
 
@@ -18,9 +18,12 @@ def roc(
     outcomes: list[Outcome],
     looks: Mapping[str, Series],
     epsilon: float,
-    delta: float,
+    limit: tuple[float, float] | None,
 ) -> Markup | None:
-    """Log-log ROC of the models at `epsilon` and of the non-private ones; None when no curve was made."""
+    """Log-log ROC of the models at `epsilon` and of the non-private ones; None when no curve was made.
+
+    `limit` is the (epsilon, delta) between two datasets in which two people have changed places, or None.
+    """
     curves = [
         (outcome, _above_zero(outcome.scores_info.roc))
         for outcome in outcomes
@@ -34,9 +37,14 @@ def roc(
     with drawing(4.3, 4.0) as figure:
         axes = figure.add_axes((0.17, 0.13, 0.81, 0.85))
         x = np.geomspace(start, 1, 200)
-        ceiling = tpr_ceiling(x, epsilon, delta)
-        axes.fill_between(x, ceiling, 1, color=FORBIDDEN, linewidth=0)
-        axes.plot(x, ceiling, color=MUTED, linewidth=1.0)
+        if limit:
+            ceiling = tpr_ceiling(x, *limit)
+            axes.fill_between(x, ceiling, 1, color=FORBIDDEN, linewidth=0)
+            axes.plot(x, ceiling, color=MUTED, linewidth=1.0)
+            axes.text(
+                0.03, 0.97, f"beyond the limit at ε = {plain(epsilon)}", transform=axes.transAxes, va="top",
+                fontsize=9, color=INK,
+            )  # fmt: skip
         axes.plot(x, x, color=MUTED, linewidth=1.0, linestyle=":")
         for outcome, curve in curves:
             look = looks.get(outcome.mechanism)
@@ -52,14 +60,11 @@ def roc(
         axes.set_ylabel("true-positive rate")
         axes.minorticks_off()
         axes.text(
-            0.03, 0.97, f"no attack can be here at ε = {plain(epsilon)}", transform=axes.transAxes, va="top",
-            fontsize=9, color=INK,
-        )  # fmt: skip
-        axes.text(
             0.97, 0.04, "dotted: guessing", transform=axes.transAxes, ha="right", fontsize=9, color=MUTED
         )
         names = ", ".join(outcome.mechanism for outcome, _ in curves)
-        label = f"{dataset}: ROC of the loss attack, both axes logarithmic, for {names}, with the region that ε allows."
+        region = ", with the region that ε allows in expectation" if limit else ""
+        label = f"{dataset}: ROC of the loss attack, both axes logarithmic, for {names}{region}."
         return svg(figure, f"roc-{dataset}", label)
 
 

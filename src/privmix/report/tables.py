@@ -3,11 +3,10 @@
 import math
 from dataclasses import dataclass
 
-from privmix.evaluate.membership import auc_ceiling
+from privmix.report.alarm import broken_claims
 from privmix.report.answer import knowledge_kept
-from privmix.report.exposure import broken_claims
 from privmix.report.frames import Scores
-from privmix.report.limits import swap_ceiling, tpr_ceiling
+from privmix.report.limits import swap, swap_ceiling, tpr_ceiling
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import distance, nats, percent, plain, plus_minus, rate, seconds
 
@@ -16,16 +15,16 @@ TPR_METRIC = "mia_loss_tpr_at_fpr_"
 
 @dataclass(frozen=True)
 class AttackRow:
-    """What attackers reach against one mechanism at one epsilon, and what they are allowed at most."""
+    """What attackers reach against one mechanism at one epsilon, and what the guarantee allows in expectation."""
 
     mechanism: str
     trust: str
     epsilon: float
     auc: str
-    ceiling: str
-    rates: tuple[tuple[str, str], ...]  # reached and allowed, per false-positive rate
+    ceiling: str | None  # None where nothing limits the attack
+    rates: tuple[tuple[str, str | None], ...]  # reached and allowed, per false-positive rate
     worst: str
-    worst_ceiling: str
+    worst_ceiling: str | None
     away: str
     broken: bool
 
@@ -40,20 +39,22 @@ def attack_rows(run: Run, scores: Scores, dataset: str) -> list[AttackRow]:
     """One row per mechanism and epsilon with a measured attack."""
     fprs = false_positive_rates(scores, dataset)
     return [
-        _attack_row(scores, outcome, fprs)
+        _attack_row(run, scores, outcome, fprs)
         for outcome in run.of(dataset)
         if scores.values(dataset, outcome.mechanism, outcome.epsilon, "mia_loss_auc")
     ]
 
 
-def _attack_row(scores: Scores, outcome: Outcome, fprs: list[str]) -> AttackRow:
+def _attack_row(run: Run, scores: Scores, outcome: Outcome, fprs: list[str]) -> AttackRow:
     key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
-    delta = scores.delta(*key)
+    claim = (outcome.epsilon, scores.delta(*key), scores.relation(*key))
+    ceiling = rate(swap_ceiling(*claim)) if outcome.private else None
+    limited = outcome.private and run.limits_average(outcome.dataset)
     reached = []
     for fpr in fprs:
         tpr = scores.estimate(*key, TPR_METRIC + fpr)
-        allowed = float(tpr_ceiling(float(fpr), outcome.epsilon, delta))
-        reached.append((percent(tpr.mean) if tpr else "–", percent(allowed)))
+        allowed = percent(float(tpr_ceiling(float(fpr), *swap(*claim)))) if limited else None
+        reached.append((percent(tpr.mean) if tpr else "–", allowed))
     worst = scores.values(*key, "mia_worst_record_auc")
     low = scores.values(*key, "mia_worst_record_auc_low")
     high = scores.values(*key, "mia_worst_record_auc_high")
@@ -63,14 +64,14 @@ def _attack_row(scores: Scores, outcome: Outcome, fprs: list[str]) -> AttackRow:
         trust=outcome.trust,
         epsilon=outcome.epsilon,
         auc=plus_minus(scores.estimate(*key, "mia_loss_auc"), rate),
-        ceiling=rate(auc_ceiling(outcome.epsilon, delta)),
+        ceiling=ceiling if limited else None,
         rates=tuple(reached),
         worst=(rate(worst[0]) + (f" [{rate(low[0])}, {rate(high[0])}]" if low and high else ""))
         if worst
         else "–",
-        worst_ceiling=rate(swap_ceiling(outcome.epsilon, delta, scores.relation(*key))),
-        away=distance(min(away)) if away else "–",
-        broken=bool(broken_claims(scores, outcome)),
+        worst_ceiling=ceiling,
+        away=_short(distance(min(away))) if away else "–",
+        broken=bool(broken_claims(run, scores, outcome)),
     )
 
 
@@ -121,8 +122,8 @@ def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> Resul
         epsilon=outcome.epsilon,
         loglik=nats(loglik.mean) if loglik else "–",
         gap=plus_minus(gap),
-        density=_short(math.exp(min(gap.mean, 700.0))) if gap else "–",
-        kept="–" if kept is None else _short(max(kept, 0.0)),
+        density=_short(percent(math.exp(min(gap.mean, 700.0)))) if gap else "–",
+        kept="–" if kept is None else _short(percent(max(kept, 0.0))),
         auc=plus_minus(scores.estimate(*key, "mia_loss_auc"), rate),
         fit=seconds(fit.mean) if fit else "–",
         privatise=seconds(privatise.mean) if privatise else "–",
@@ -131,8 +132,8 @@ def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> Resul
     )
 
 
-def _short(share: float) -> str:
-    return percent(share).replace("less than ", "<").replace("over ", ">")
+def _short(words: str) -> str:
+    return words.replace("less than ", "<").replace("over ", ">")
 
 
 @dataclass(frozen=True)
