@@ -337,6 +337,18 @@ def read_clean(path: Path) -> CleanData:
     )
 
 
+def read_private(path: Path) -> tuple[PrivateInfo, list[dict[str, np.ndarray]]]:
+    """What a private Parquet says of itself, and the columns of each replicate's reports."""
+    table = read_table(path)
+    columns = {name: column(table, name) for name in table.column_names}
+    number = columns.pop("replicate")
+    replicates = [
+        {name: values[number == replicate] for name, values in columns.items()}
+        for replicate in np.unique(number)
+    ]
+    return info_of(table, PrivateInfo), replicates
+
+
 def epsilon_name(epsilon: float) -> str:
     """How an epsilon is written in paths: `eps-0.1`, `eps-inf`."""
     return f"eps-{format(epsilon, 'g')}"

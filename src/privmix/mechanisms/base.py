@@ -12,11 +12,11 @@ import numpy as np
 import pydantic.dataclasses
 from pydantic import ConfigDict
 
-from privmix.artefacts import CleanData, Domain, Proportion
+from privmix.artefacts import CleanData, Domain, Fitted, PrivateInfo, Proportion
 from privmix.errors import MechanismFailure
 from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget, Claim
-from privmix.privacy.ledger import Event
+from privmix.privacy.ledger import Event, from_rows
 from privmix.privacy.noise import NoiseSource, SeededNoise
 from privmix.privacy.relation import Neighbours
 from privmix.privacy.streams import stream
@@ -96,6 +96,12 @@ class Reports:
     claim: Claim
 
 
+def reports_of(info: PrivateInfo, columns: Mapping[str, np.ndarray]) -> Reports:
+    """One replicate's reports as a private file holds them."""
+    claim = Claim(info.privacy.epsilon, info.privacy.delta)
+    return Reports(columns, from_rows(info.privacy.ledger), claim)
+
+
 @dataclass(frozen=True)
 class Release:
     """What a mechanism gives back."""
@@ -106,6 +112,19 @@ class Release:
     transcript: list[dict[str, Any]] = field(default_factory=list)
     proportions: list[Proportion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def stored(self, replicate: int, seconds: float) -> Fitted:
+        """The release as a model file holds it."""
+        return Fitted(
+            replicate=replicate,
+            weights=self.mixture.weights.tolist(),
+            means=self.mixture.means.tolist(),
+            covariances=self.mixture.covariances.tolist(),
+            seconds=seconds,
+            transcript=self.transcript,
+            proportions=self.proportions,
+            notes=self.notes,
+        )
 
 
 class Mechanism:
