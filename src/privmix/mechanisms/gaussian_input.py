@@ -55,5 +55,5 @@ class GaussianInput(Mechanism):
         sigma = diameter(spec) / gaussian_mu(budget.epsilon, budget.delta)
         dimensions = len(spec.domain.axes)
         scales = ScaleMixture(np.ones(1), np.full((1, dimensions), sigma**2))
-        mixture = input_noise.fit_rows(view, spec, scales, self.reading, rng)
-        return Release(mixture, view.events, view.claim)
+        fitted = input_noise.fit_rows(view, spec, scales, self.reading, rng)
+        return Release(fitted.mixture, view.events, view.claim, notes=list(fitted.notes))

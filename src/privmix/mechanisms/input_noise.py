@@ -7,7 +7,6 @@ import numpy as np
 from privmix.mechanisms.base import Randomness, Reports, Spec
 from privmix.mixture import deconvolve, em, kernel
 from privmix.mixture.deconvolve import ScaleMixture
-from privmix.mixture.model import Mixture
 
 Reading = Literal["naive", "aware"]
 
@@ -17,7 +16,7 @@ def report_columns(rows: np.ndarray) -> dict[str, np.ndarray]:
     return {f"y{axis}": rows[:, axis] for axis in range(rows.shape[1])}
 
 
-def fit_rows(reports: Reports, spec: Spec, noise: ScaleMixture, reading: Reading, rng: Randomness) -> Mixture:
+def fit_rows(reports: Reports, spec: Spec, noise: ScaleMixture, reading: Reading, rng: Randomness) -> em.Fit:
     """`naive` takes the noisy rows for records; `aware` maximises the likelihood through the noise.
 
     The reports are never clipped: that would bend the noise whose shape `aware` relies on.
@@ -26,10 +25,9 @@ def fit_rows(reports: Reports, spec: Spec, noise: ScaleMixture, reading: Reading
     observations = kernel.observe(rows)
     if reading == "naive":
         # As anyone would who takes the rows at face value: no search for what the noise has buried.
-        fitted = em.fit(
+        return em.fit(
             observations, spec.n_components, floor=spec.floor, rng=rng.search, starts=2, relocations=0
         )
-        return fitted.mixture
     return deconvolve.fit(
         observations,
         spec.n_components,
@@ -38,4 +36,4 @@ def fit_rows(reports: Reports, spec: Spec, noise: ScaleMixture, reading: Reading
         upper=spec.domain.upper,
         floor=spec.floor,
         rng=rng.search,
-    ).mixture
+    )

@@ -49,5 +49,5 @@ class LaplaceInput(Mechanism):
     def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """A mixture from the reports."""
         scales = laplace_scales(diameter(spec) / budget.epsilon, len(spec.domain.axes))
-        mixture = input_noise.fit_rows(view, spec, scales, self.reading, rng)
-        return Release(mixture, view.events, view.claim)
+        fitted = input_noise.fit_rows(view, spec, scales, self.reading, rng)
+        return Release(fitted.mixture, view.events, view.claim, notes=list(fitted.notes))
