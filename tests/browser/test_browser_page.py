@@ -27,6 +27,12 @@ addEventListener("load", () => {
     clouds: clouds.length,
     cut: [...document.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth + 1)
       .map(box => box.ariaLabel),
+    shortened: [...document.querySelectorAll(".scroll")].filter(box => box.scrollHeight > box.clientHeight + 1).length,
+    trust: [...document.querySelectorAll(".trust")].filter(cell => cell.checkVisibility()).length,
+    captions: [...document.querySelectorAll("caption")].filter(caption => caption.checkVisibility())
+      .map(caption => caption.getBoundingClientRect().right),
+    gaps: [...document.querySelectorAll("#results tbody td.n:nth-child(4)")]
+      .map(cell => cell.getBoundingClientRect().right),
   }, "*");
 });
 </script>"""
@@ -84,6 +90,19 @@ def test_from_phone_to_desk_nothing_sticks_out_nothing_is_fetched_and_letters_ar
 
 def test_at_a_desk_no_table_is_cut(browse, page):
     assert probe(browse, page, (1280,))[1280]["cut"] == []
+
+
+def test_on_a_phone_tables_begin_with_numbers_and_captions_wrap(browse, page):
+    phone, desk = (probe(browse, page, (width,))[width] for width in (390, 1280))
+    assert (phone["trust"], desk["trust"] > 20) == (0, True)
+    assert len(phone["captions"]) > 5
+    assert max(phone["captions"]) <= 390
+    assert len(phone["gaps"]) > 20
+    assert max(phone["gaps"]) <= 390, "the gap is seen without scrolling"
+
+
+def test_all_rows_of_a_table_show(browse, page):
+    assert all(report["shortened"] == 0 for report in probe(browse, page, WIDTHS).values())
 
 
 def test_the_probe_sees_what_sticks_out_and_what_is_fetched(browse, page):

@@ -54,7 +54,7 @@ LEDGERS = {
     "laplace_input": lambda e: ({"kind": "laplace", "label": "record", "count": 1, "epsilon": e},),
     "randomized_response": lambda e: (
         {"kind": "randomized_response", "label": "cell", "count": 1, "epsilon": e / 2},
-        {"kind": "randomized_response", "label": "at_night", "count": 1, "epsilon": e / 2},
+        {"kind": "randomized_response", "label": "a_at_night", "count": 1, "epsilon": e / 2},
     ),
     "non_private": lambda e: (),
 }
@@ -74,6 +74,7 @@ class MadeUpData:
     records_each: int = 1
     unit: str = "record"
     relation: str = "replace_one"
+    named: bool = True  # whether a column says whose record it is
 
 
 CHECKINS = MadeUpData(
@@ -213,7 +214,7 @@ def _write_entry(path: Path, data: MadeUpData, domain: Domain) -> None:
         "coordinates": [axis.name for axis in domain.axes],
         "attributes": ["at_night"] if data.attribute else [],
         "privacy": {
-            "person_column": "person",
+            "person_column": "person" if data.named else None,
             "unit": data.unit,
             "relation": data.relation,
             "max_records_per_person": data.records_each if data.unit == "person" else 1,

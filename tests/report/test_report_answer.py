@@ -1,4 +1,5 @@
 import math
+import re
 from dataclasses import replace
 
 import made_up_run
@@ -42,7 +43,9 @@ def test_density_in_words_is_the_exponential_of_the_gap_in_nats(tmp_path):
 
 def test_the_attack_is_held_against_its_ceiling_where_everybody_has_one_record(tmp_path):
     (central, _) = answered(tmp_path, datasets=(HOMES,))
-    assert "in expectation no attack can exceed 0.731" in said(central)  # e/(1+e) at epsilon 1
+    assert "in expectation no attack on a single record can exceed 0.731." in said(
+        central
+    )  # e/(1+e) at epsilon 1
     assert "attacker's AUC (limit 0.731)" in [tile.label for tile in central.tiles]
 
 
@@ -61,7 +64,7 @@ def test_only_a_guarantee_for_all_records_of_a_person_limits_the_average_attack(
     (central, _) = answered(tmp_path, datasets=(several,))
     (label,) = [tile.label for tile in central.tiles if tile.label.startswith("attacker's AUC")]
     if limit:
-        assert f"no attack can exceed {limit}" in said(central)
+        assert f"no attack on a single person can exceed {limit}." in said(central)
         assert label == f"attacker's AUC (limit {limit})"
     else:
         assert "0.731" not in said(central)
@@ -83,8 +86,9 @@ def test_one_person_with_two_records_is_enough_to_lift_the_limit(tmp_path):
 def test_the_isolated_person_is_named_with_and_without_privacy(tmp_path):
     text = said(answered(tmp_path, datasets=(CHECKINS,))[0])
     assert "isolated-1" in text
-    assert "without privacy an attack on them reaches AUC 1.000" in text
-    assert "less than 1 m away" in text
+    assert "without privacy it reaches AUC 1.000" in text
+    assert re.search(r"The nearest centre of any of 3 replicates is [\d,]+ km away", text)
+    assert "(without privacy: less than 1 m in 3 of 3)" in text
 
 
 def test_an_average_above_its_limit_is_put_down_to_the_split(tmp_path):
@@ -107,14 +111,65 @@ def test_one_mechanism_and_one_replicate_make_singular_sentences(tmp_path):
     (answer,) = answered(tmp_path, datasets=(CHECKINS,), **options)
     assert "the only central mechanism" in answer.headline
     assert "one replicate, so no interval" in answer.headline
-    assert "smallest ε" not in said(answer)
+    assert "non-private model's knowledge" not in said(answer)
+    assert "The nearest centre is " in said(answer)
 
 
-@pytest.mark.parametrize(("worse", "warning"), [(1.5, "Of little use"), (30.0, "Nothing useful is possible")])
-def test_a_model_that_knows_next_to_nothing_is_called_so(tmp_path, worse, warning):
+@pytest.mark.parametrize(
+    ("worse", "verdict", "warning"),
+    [
+        (
+            1.5,
+            "poor",
+            r"Of little use at ε = 1: dp_em_exact keeps \d+ % of what the non-private model knows \(below ",
+        ),
+        (
+            30.0,
+            "useless",
+            "No use at ε = 1: dp_em_exact describes unseen records no better than the public bounds",
+        ),
+    ],
+)
+def test_a_model_that_knows_next_to_nothing_is_called_so(tmp_path, worse, verdict, warning):
     found = answered(tmp_path, datasets=(CHECKINS,), mechanisms=("non_private", "dp_em_exact"), worse=worse)
-    assert found[0].verdict == "poor"
-    assert warning in found[0].warnings[0]
+    assert found[0].verdict == verdict
+    assert re.match(warning, found[0].warnings[0].replace("\u00a0", " "))
+
+
+def test_data_that_name_no_people_promise_nothing_to_people(tmp_path):
+    (central, _) = answered(tmp_path, datasets=(MadeUpData("nameless", named=False),), failing=())
+    assert "on a single record can exceed 0.731; a person with several records is protected less." in said(
+        central
+    )
+
+
+def test_the_isolated_person_is_held_against_interval_limit_and_no_privacy(tmp_path):
+    run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
+    auc = scores.values("checkins", "dp_em_exact", 1.0, "mia_worst_record_auc")[0]
+    label = answers(run, scores)[0].tiles[-1].label
+    against = f"({auc - 0.2:.2f} to {auc + 0.2:.2f}; limit 0.731; 1.000 without privacy)"
+    assert label == f"AUC against isolated\u20111 {against}"
+
+
+@pytest.mark.parametrize(
+    ("visibility", "delta", "words"),
+    [
+        ("public", True, "adds up, to 4 for the 4 records that one person has here, and δ grows too."),
+        ("public", False, "adds up, to 4 for the 4 records that one person has here."),
+        ("sensitive", True, "adds up with every record."),
+    ],
+)
+def test_a_person_with_many_records_is_told_what_is_left_of_the_guarantee(tmp_path, visibility, delta, words):
+    several = MadeUpData("several", visibility=visibility, records_each=4)
+    text = said(answered(tmp_path, datasets=(several,), failing=())[0 if delta else 1])
+    assert "for one record replaced by any other, from a ledger" in text
+    assert f"A person with many records is protected less: their ε {words}" in text
+
+
+def test_where_everybody_has_one_record_or_people_are_protected_nothing_adds_up(tmp_path):
+    person = replace(HOMES, name="families", records_each=4, unit="person")
+    found = answered(tmp_path, datasets=(HOMES, person))
+    assert not any("adds up" in said(answer) for answer in found)
 
 
 def test_a_good_model_gets_no_warning(tmp_path):
@@ -157,4 +212,7 @@ def test_mechanisms_within_the_interval_are_named_as_open(tmp_path):
     )
     results.loc[twin, "value"] = results.loc[original, "value"].to_numpy() - 1e-4
     text = said(answers(run, Scores(results))[0])
-    assert "dp_em_exact_1 lies within its interval" in text
+    assert (
+        "The mean of dp_em_exact_1 lies within the interval of dp_em_exact: the choice between the two is open."
+        in text
+    )

@@ -1,5 +1,5 @@
 from privmix.artefacts import Privacy
-from privmix.report.ledger_view import exceeds, group
+from privmix.report.ledger_view import exceeds, group, split
 
 
 def test_releases_that_differ_in_an_index_are_one_line_with_their_range():
@@ -18,15 +18,28 @@ def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
         (
             {"kind": "laplace", "label": "weights", "count": 10, "epsilon": 0.01},
             {"kind": "gaussian", "label": "weights", "count": 1, "multiplier": 5.0},
-            {"kind": "randomized_response", "label": "at_night", "count": 1, "epsilon": 0.5},
+            {"kind": "randomized_response", "label": "a_race", "count": 1, "epsilon": 0.2 / 3},
         )
     )
     assert [(line.kind, line.label, line.count) for line in lines] == [
         ("Laplace noise", "weights", 10),
         ("Gaussian noise", "weights", 1),
-        ("Randomized response", "at_night", 1),
+        ("Randomized response", "answer: race", 1),
     ]
     assert lines[0].noise == "scale = Δ₁ / 0.01"
+    assert lines[2].noise == "ε = 0.0667"
+
+
+def test_what_a_record_spends_on_its_answers_is_told():
+    def rows(labels, epsilons):
+        return tuple(
+            {"kind": "randomized_response", "label": label, "count": 1, "epsilon": epsilon}
+            for label, epsilon in zip(labels, epsilons, strict=True)
+        )
+
+    told = split(rows(("cell", "a_race", "a_gender"), (0.8, 0.1, 0.1))).replace("\u00a0", " ")
+    assert told == "0.2 of ε = 1 is spent on 2 answers about attributes; the cell has the other 0.8."
+    assert split(rows(("cell",), (1.0,))) is None
 
 
 def test_a_kind_that_the_page_does_not_know_is_shown_with_its_numbers():

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import made_up_run
@@ -8,9 +9,10 @@ from made_up_run import CHECKINS, HOMES, SURVEY, MadeUpData
 
 from privmix.artefacts import RESULT_COLUMNS
 from privmix.errors import UserError
+from privmix.report.tables import proportion_rows
 
 PLAIN = MadeUpData("plain", rows=400)
-INLINE = {"a", "b", "strong", "span", "code"}
+INLINE = {"a", "b", "strong", "span", "code", "wbr"}
 NOUNS = "replicates|records|datasets|jobs|mechanisms|releases|components"
 LEAKS = (
     " nan ",
@@ -22,7 +24,7 @@ LEAKS = (
     rf"\b1 ({NOUNS})\b",
     "&amp;",
 )
-VOID = {"meta", "link", "br", "hr", "img", "input", "path", "use", "image", "circle", "rect"}
+VOID = {"meta", "link", "br", "hr", "img", "input", "path", "use", "image", "circle", "rect", "wbr"}
 
 
 class Outline(HTMLParser):
@@ -214,7 +216,7 @@ def test_a_half_written_file_is_refused_with_a_sentence(tmp_path):
         ({"datasets": (MadeUpData("one", dimensions=1, rows=400),)}, "over a histogram of"),
         ({"datasets": (MadeUpData("ten", dimensions=10, rows=400),)}, "Only the first two of 10 coordinates"),
         ({"copies": 10}, "20 private mechanisms"),
-        ({"worse": 40.0}, "Nothing useful is possible here"),
+        ({"worse": 40.0}, "No use at ε = 1: dp_em_exact describes"),
         ({"failing": [("plain", m) for m in made_up_run.METHODS]}, "There is no model of this dataset to draw."),
         ({"epsilons": (0.001, 1000.0)}, "The answer at ε = 0.001"),
     ],
@@ -256,9 +258,11 @@ def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp
     assert "beyond the limit" not in section
     assert "var(--forbidden)" not in section
     assert "shaded region" not in section
-    private_rows = re.findall(r"<tr[^>]*>\s*<th scope=\"row\">(?!non_private).*?</tr>", section, re.DOTALL)
+    private_rows = re.findall(
+        r"<tr[^>]*>\s*<th scope=\"row\">(?!non_<wbr>private).*?</tr>", section, re.DOTALL
+    )
     assert len(private_rows) == 15
-    assert all(row.count("≤") == 1 for row in private_rows), "only the worst record has a limit"
+    assert all(row.count("(limit ") == 1 for row in private_rows), "only the worst record has a limit"
     reason = "people here hold several, so it sets no limit to an attack on all of a person's records"
     words = check(html)
     assert words.count(reason) == 1
@@ -270,8 +274,8 @@ def test_where_everybody_has_one_record_the_limits_are_shown_as_limits_in_expect
     section = attack_section(html)
     assert "beyond the limit at ε = 1" in section
     assert "var(--forbidden)" in section
-    row = re.search(r"<th scope=\"row\">dp_em_exact.*?</tr>", section, re.DOTALL).group()
-    assert re.findall(r"≤ ([\d.]+)", row) == ["0.731", "0.3", "2.7", "0.731"]
+    row = re.search(r"<th scope=\"row\">dp_<wbr>em_<wbr>exact.*?</tr>", section, re.DOTALL).group()
+    assert re.findall(r"\(limit ([\d.]+)", row) == ["0.731", "0.3", "2.7", "0.731"]
     words = check(html)
     assert "hold several" not in words
     assert "beyond what the guarantee allows to any attack in expectation" in words
@@ -282,6 +286,56 @@ def test_what_holds_for_all_datasets_is_said_once(tmp_path):
     words = check(made_up_run.render(tmp_path, configuration))
     for phrase in (
         "Higher is better.", "Ellipses reach 2σ", "the first replicate, not the best", "The shaded region is",
-        "≤ is the most", "half of the 95 % interval over replicates; ≤",
+        "the limit is the most that", "whose interval reaches below it is chance",
     ):  # fmt: skip
         assert words.count(phrase) == 1, phrase
+
+
+def test_the_page_says_first_that_it_is_no_release(rendered):
+    words = check(rendered.html)
+    notice = (
+        "This page compares mechanisms. None of the files behind it may be published: their noise can be recomputed "
+        "from the seed below. It helps you choose a mechanism and an ε; it is not a release."
+    )
+    assert words.index("3 replicates of each.") < words.index(notice) < words.index("The answer at ε = 1")
+
+
+def test_the_card_of_data_that_name_no_people_counts_none(tmp_path):
+    datasets = (MadeUpData("nameless", named=False, rows=4321), MadeUpData("named"))
+    configuration = made_up_run.write_run(tmp_path, datasets, mechanisms=("non_private", "dp_em_exact"))
+    words = check(made_up_run.render(tmp_path, configuration))
+    assert "4,321 records kept; the data name no people:" in words
+    assert "3,000 records kept of 3,000 people:" in words
+
+
+def test_every_mechanism_is_explained_by_its_method_and_parameters(rendered):
+    words = check(rendered.html)
+    assert (
+        "dp_em_linear central dp_em noise: llg composition: linear iterations: 10 DP-EM: noise on the"
+        in words
+    )
+    assert (
+        "laplace_naive local laplace_input fit: naive Laplace input perturbation: each record adds" in words
+    )
+    assert "non_private no privacy non_private searches: 1 EM on the records themselves" in words
+
+
+def test_the_glossary_names_the_protected_unit_and_the_thresholds(rendered, tmp_path):
+    words = check(rendered.html)
+    assert "How much one protected unit (here: one record, not one person) can change" in words
+    assert "usable keeps at least 50 %" in words
+    people = made_up_run.write_run(
+        tmp_path, datasets=(MadeUpData("people", unit="person", records_each=2),), mechanisms=("dp_em_exact",)
+    )
+    assert "(here: all records of one person)" in check(made_up_run.render(tmp_path, people))
+
+
+def test_an_interval_that_no_share_can_have_is_called_so(tmp_path):
+    run, _ = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
+    (outcome,) = [o for o in run.outcomes if o.mechanism == "responses" and o.epsilon == 1.0]
+    share = outcome.model.models[0].proportions[0].model_copy(update={"estimate": -0.1, "normal": (0.0, 0.0)})
+    fitted = outcome.model.models[0].model_copy(update={"proportions": [share]})
+    model = outcome.model.model_copy(update={"models": (fitted,)})
+    (row,) = proportion_rows(replace(run, outcomes=(replace(outcome, model=model),)), "checkins")
+    assert row.normal.replace("\u00a0", " ") == "outside 0 to 100 %"
+    assert row.estimate.replace("\u00a0", " ") == "−10 %"

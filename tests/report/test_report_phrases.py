@@ -24,7 +24,7 @@ def spaced(text: str) -> str:
         (0.00001, "less than 0.01 %"),
         (0.0005, "0.05 %"),
         (-0.03, "−3 %"),
-        (math.inf, "more than 10 000 000 %"),
+        (math.inf, "more than 10,000,000 %"),
     ],
 )
 def test_percent_never_rounds_to_a_false_zero_or_hundred(share, text):
@@ -41,7 +41,7 @@ def test_nats_keep_the_digits_that_matter(value, text):
 
 @pytest.mark.parametrize(
     ("kilometres", "text"),
-    [(2e-15, "less than 1 m"), (0.32, "320 m"), (0.9999, "1.0 km"), (3.24, "3.2 km"), (2812.4, "2 812 km")],
+    [(2e-15, "less than 1 m"), (0.32, "320 m"), (0.9999, "1.0 km"), (3.24, "3.2 km"), (2812.4, "2,812 km")],
 )
 def test_distances_have_a_fitting_unit(kilometres, text):
     assert spaced(phrases.distance(kilometres)) == text
@@ -54,9 +54,22 @@ def test_parameters_are_written_as_people_write_them(value, text):
     assert phrases.plain(value) == text
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "text"),
+    [(0.1, "×1.11"), (1.0, "×2.72"), (3.0, "×20.1"), (10.0, "×22,026"), (30.0, "×1.07·10¹³")],
+)
+def test_odds_are_the_exponential_of_epsilon(epsilon, text):
+    assert phrases.odds(epsilon) == text
+
+
+def test_the_nearest_of_several_is_told_with_how_often_it_is_so_near():
+    assert spaced(phrases.nearest([0.0002, 0.0009, 31.0])) == "less than 1 m in 2 of 3"
+    assert spaced(phrases.nearest([31.0])) == "31 km"
+
+
 def test_nouns_agree_with_their_number():
     assert spaced(phrases.count(1, "replicate")) == "1 replicate"
-    assert spaced(phrases.count(12345, "record")) == "12 345 records"
+    assert spaced(phrases.count(12345, "record")) == "12,345 records"
     assert spaced(phrases.count(2, "person", "people")) == "2 people"
     assert phrases.listing(["a"]) == "a"
     assert phrases.listing(["a", "b", "c"]) == "a, b and c"

@@ -51,7 +51,7 @@ def reach(run: Run, scores: Scores, dataset: str) -> str | None:
     """Up to which epsilon a perfect attack would raise the alarm; None where it would at all, or nobody played."""
     played = _played(run, scores, dataset)
     runs = run.settings.evaluation.worst_record_runs
-    beyond = [o.epsilon for o in played if proven(1.0, runs, len(played)) <= _allowed(scores, o)]
+    beyond = [o.epsilon for o in played if not _can_prove(run, scores, o, len(played))]
     if not beyond:
         return None
     within = [o.epsilon for o in played if o.epsilon < min(beyond)]
@@ -60,6 +60,20 @@ def reach(run: Run, scores: Scores, dataset: str) -> str | None:
         f"With {count(runs, 'run')} in each world, this game can show a broken claim {where}; "
         "raise evaluation.worst_record_runs."
     )
+
+
+def modest(run: Run, scores: Scores, outcome: Outcome) -> str | None:
+    """The same in short for one mechanism and epsilon."""
+    played = _played(run, scores, outcome.dataset)
+    if outcome not in played or _can_prove(run, scores, outcome, len(played)):
+        return None
+    runs = run.settings.evaluation.worst_record_runs
+    return f"With {count(runs, 'run')} in each world this shows no more than a gross leak."
+
+
+def _can_prove(run: Run, scores: Scores, outcome: Outcome, games: int) -> bool:
+    """Whether a perfect attack would raise the alarm."""
+    return proven(1.0, run.settings.evaluation.worst_record_runs, games) > _allowed(scores, outcome)
 
 
 def _played(run: Run, scores: Scores, dataset: str) -> list[Outcome]:

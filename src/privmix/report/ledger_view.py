@@ -1,13 +1,15 @@
 """The ledger of a mechanism for people: equal releases in one line, what noise each had, what they add up to."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from privmix.artefacts import Privacy
 from privmix.report.outcomes import Outcome
-from privmix.report.phrases import neighbours, plain
+from privmix.report.phrases import count, neighbours, plain
 
+ANSWER = "a_"  # how randomised response labels what it asks about an attribute
 KINDS = {
     "gaussian": "Gaussian noise",
     "laplace": "Laplace noise",
@@ -50,6 +52,7 @@ class LedgerView:
     theorem: str | None
     protects: str
     trust: str
+    split: str | None  # how a record's ε is shared between its cell and its answers
 
 
 def view(outcome: Outcome) -> LedgerView | None:
@@ -72,6 +75,20 @@ def view(outcome: Outcome) -> LedgerView | None:
         theorem=THEOREMS.get(privacy.accountant),
         protects=neighbours(privacy.unit, privacy.relation),
         trust=privacy.trust,
+        split=split(privacy.ledger),
+    )
+
+
+def split(ledger: tuple[dict[str, Any], ...]) -> str | None:
+    """What part of ε a record spends on answers about its attributes, where it spends any."""
+    responses = [row for row in ledger if row["kind"] == "randomized_response"]
+    spent = [row["epsilon"] for row in responses if row["label"].startswith(ANSWER)]
+    if not spent:
+        return None
+    whole = sum(row["epsilon"] for row in responses)
+    return (
+        f"{_rounded(sum(spent))} of ε = {_rounded(whole)} is spent on {count(len(spent), 'answer')} about attributes; "
+        f"the cell has the other {_rounded(whole - sum(spent))}."
     )
 
 
@@ -92,7 +109,7 @@ def group(ledger: tuple[dict[str, Any], ...]) -> tuple[Releases, ...]:
     return tuple(
         Releases(
             kind=KINDS.get(kind, kind.replace("_", " ")),
-            label=rows[0]["label"] if len(rows) == 1 else stem,
+            label=_label(rows[0]["label"] if len(rows) == 1 else stem),
             count=sum(row.get("count", 1) for row in rows),
             noise=_noise(kind, rows),
         )
@@ -106,15 +123,24 @@ def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
     if kind == "laplace":
         return f"scale = Δ₁ / {_span(rows, 'epsilon')}"
     if kind == "randomized_response":
-        return f"odds change by at most e^{_span(rows, 'epsilon')}"
+        return f"ε = {_span(rows, 'epsilon', _rounded)}"
     names = [key for key in rows[0] if key not in ("kind", "label", "count")]
     return ", ".join(f"{name} = {_span(rows, name)}" for name in names)
 
 
-def _span(rows: list[dict[str, Any]], key: str) -> str:
+def _label(label: str) -> str:
+    """A report column's name in words."""
+    return f"answer: {label.removeprefix(ANSWER).replace('_', ' ')}" if label.startswith(ANSWER) else label
+
+
+def _rounded(value: float) -> str:
+    return plain(float(f"{value:.3g}"))
+
+
+def _span(rows: list[dict[str, Any]], key: str, form: Callable[[float], str] = plain) -> str:
     """One value, or the range of the values."""
     values = [row[key] for row in rows]
     if not all(isinstance(value, (int, float)) for value in values):
         return ", ".join(sorted({str(value) for value in values}))
-    low, high = plain(min(values)), plain(max(values))
+    low, high = form(min(values)), form(max(values))
     return low if low == high else f"{low} to {high}"

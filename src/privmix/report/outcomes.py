@@ -49,6 +49,7 @@ class Material:
 
     info: CleanInfo
     protects_people: bool  # whether the protected unit is all that a person has here
+    most_records: int | None  # of one person in training; None where that is sensitive
     cloud: np.ndarray  # (n, d) training records in original units
     places: np.ndarray  # (m, d) where the isolated people are, in original units
     shares: Mapping[tuple[str, str], float]  # (attribute, value) -> true share among training records
@@ -60,7 +61,7 @@ def material(clean: CleanData, rng: np.random.Generator) -> Material:
     protects_people = domain.unit == "person" or len(np.unique(clean.person)) == len(clean.person)
     if domain.visibility == "sensitive":
         nothing = np.empty((0, len(domain.axes)))
-        return Material(clean.info, protects_people, nothing, nothing, {})
+        return Material(clean.info, protects_people, None, nothing, nothing, {})
     rows = np.flatnonzero(clean.train)
     if len(rows) > SHOWN_POINTS:
         rows = np.sort(rng.choice(rows, SHOWN_POINTS, replace=False))
@@ -69,9 +70,14 @@ def material(clean: CleanData, rng: np.random.Generator) -> Material:
         for attribute in domain.attributes
         for code, value in enumerate(attribute.values)
     }
-    places = clean.points[clean.isolated_rows]
+    _, records = np.unique(clean.person[clean.train], return_counts=True)
     return Material(
-        clean.info, protects_people, domain.restore(clean.points[rows]), domain.restore(places), shares
+        info=clean.info,
+        protects_people=protects_people,
+        most_records=int(records.max(initial=1)),
+        cloud=domain.restore(clean.points[rows]),
+        places=domain.restore(clean.points[clean.isolated_rows]),
+        shares=shares,
     )
 
 

@@ -15,7 +15,10 @@ from privmix.report.exposure import unlimited, worst_person
 from privmix.report.figures import INK, Series, series
 from privmix.report.frames import Scores
 from privmix.report.frontier import Frontier, frontier
+from privmix.report.guarantee import protected_unit
+from privmix.report.knowledge import BADGES, MEANINGS
 from privmix.report.limits import swap
+from privmix.report.methods import mechanism_rows
 from privmix.report.outcomes import Material, Outcome, Run
 from privmix.report.roc import roc
 
@@ -87,6 +90,10 @@ def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str
         trusts={look.local for look in looks.values()},
         failed=sum(outcome.failure is not None for outcome in run.outcomes),
         failures=tables.failure_rows(run),
+        mechanisms=mechanism_rows(run),
+        unit=protected_unit(run),
+        badges=BADGES,
+        meanings=MEANINGS,
         configuration=yaml.safe_dump(dict(run.configuration), sort_keys=False, allow_unicode=True),
         csv=csv,
         parquet=parquet,
@@ -183,7 +190,7 @@ def _portraits(
                 look=look,
                 epsilon=outcome.epsilon,
                 picture=picture,
-                gap=f"gap {phrases.nats(gap.mean)}" if gap and outcome.private else "",
+                gap=f"mean gap {phrases.nats(gap.mean)}" if gap and outcome.private else "",
                 unseen=unseen,
                 failure=outcome.failure or (None if model else "The model file holds no fitted model."),
             )

@@ -29,7 +29,7 @@ def percent(share: float) -> str:
     """A share in per cent, with more digits near the ends and never a false 0 % or 100 %."""
     value = 100 * share
     if not math.isfinite(value) or value > 9_999_999:
-        return f"more than 10{SPACE}000{SPACE}000{SPACE}%"
+        return f"more than 10,000,000{SPACE}%"
     if 0 < value < 0.01:
         return f"less than 0.01{SPACE}%"
     if 99.9 < value < 100:
@@ -54,13 +54,26 @@ def plain(value: float) -> str:
     return f"10{power}" if mantissa == "1" else f"{mantissa}·10{power}".replace("-", MINUS)
 
 
+def odds(epsilon: float) -> str:
+    """The factor e^ε by which an observer's odds may change."""
+    factor = math.exp(min(epsilon, 700.0))
+    return f"×{factor:,.0f}" if 100 <= factor < 1e9 else f"×{plain(float(f'{factor:.3g}'))}"
+
+
 def distance(kilometres: float) -> str:
     """A distance in metres or kilometres."""
     if kilometres < 0.001:
         return f"less than 1{SPACE}m"
     if kilometres < 0.9995:
         return f"{1000 * kilometres:.0f}{SPACE}m"
-    return f"{kilometres:,.{1 if kilometres < 9.95 else 0}f}{SPACE}km".replace(",", SPACE)
+    return f"{kilometres:,.{1 if kilometres < 9.95 else 0}f}{SPACE}km"
+
+
+def nearest(kilometres: Sequence[float]) -> str:
+    """The smallest of the replicates' distances, and how many of them are as small."""
+    least = distance(min(kilometres))
+    equal = sum(distance(value) == least for value in kilometres)
+    return f"{least} in {equal} of {len(kilometres)}" if len(kilometres) > 1 else least
 
 
 def seconds(value: float) -> str:
@@ -69,9 +82,9 @@ def seconds(value: float) -> str:
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:
-    """A number with its noun: 1 replicate, 12 345 records."""
+    """A number with its noun: 1 replicate, 12,345 records."""
     noun = singular if number == 1 else plural or f"{singular}s"
-    return f"{number:,}".replace(",", SPACE) + SPACE + noun
+    return f"{number:,}{SPACE}{noun}"
 
 
 def listing(words: Sequence[str]) -> str:

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from privmix.report.alarm import broken_claims
-from privmix.report.answer import knowledge_kept
 from privmix.report.frames import Scores
+from privmix.report.knowledge import knowledge_kept
 from privmix.report.limits import swap, swap_ceiling, tpr_ceiling
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import distance, nats, percent, plain, plus_minus, rate, seconds
@@ -114,7 +114,7 @@ def _best(run: Run, scores: Scores, dataset: str) -> list[Outcome]:
 def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> ResultRow:
     key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
     loglik, gap = scores.estimate(*key, "holdout_loglik"), scores.estimate(*key, "holdout_gap")
-    kept = knowledge_kept(scores, run, outcome.dataset, gap.mean) if gap else None
+    kept = knowledge_kept(scores, run, outcome.dataset, gap) if gap else None
     fit, privatise = scores.estimate(*key, "seconds_fit"), scores.estimate(*key, "seconds_privatise")
     return ResultRow(
         mechanism=outcome.mechanism,
@@ -123,7 +123,7 @@ def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> Resul
         loglik=nats(loglik.mean) if loglik else "–",
         gap=plus_minus(gap),
         density=_short(percent(math.exp(min(gap.mean, 700.0)))) if gap else "–",
-        kept="–" if kept is None else _short(percent(max(kept, 0.0))),
+        kept="–" if kept is None else _short(percent(max(kept.mean, 0.0))),
         auc=plus_minus(scores.estimate(*key, "mia_loss_auc"), rate),
         fit=seconds(fit.mean) if fit else "–",
         privatise=seconds(privatise.mean) if privatise else "–",
@@ -178,6 +178,8 @@ def proportion_rows(run: Run, dataset: str) -> list[ProportionRow]:
 
 
 def _span(bounds: tuple[float, float]) -> str:
+    if bounds[0] == bounds[1]:  # an interval is cut to what a share can be
+        return f"outside 0 to {percent(1.0)}"
     return f"{percent(bounds[0])} to {percent(bounds[1])}"
 
 
