@@ -66,17 +66,14 @@ class RandomizedResponse(Mechanism):
         columns = {}
         for name, channel in channels.items():
             truth = grid.locate(records.points) if name == "cell" else records.codes[name.removeprefix("a_")]
-            answers = channel.perturb(
-                np.asarray(truth, dtype=np.int64), source=rng.noise, ledger=ledger, label=name
-            )
-            columns[name] = answers.astype(np.min_scalar_type(channel.categories - 1))
+            columns[name] = channel.perturb(truth, source=rng.noise, ledger=ledger, label=name)
         return Reports(columns, ledger.events, claim(ledger.events, budget, "linear"))
 
     def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Debiased cell shares, made non-negative, as uniform boxes; and the attributes' proportions."""
         grid, channels = self.channels(spec, budget.epsilon)
-        counts = np.bincount(view.columns["cell"], minlength=grid.cells)
-        shares = project_to_simplex(channels["cell"].estimate(counts))
+        support = channels["cell"].support(view.columns["cell"])
+        shares = project_to_simplex(channels["cell"].estimate(support, len(view.columns["cell"])))
         kept = shares > 0
         lower, upper = grid.boxes()
         observations = kernel.observe_boxes(lower[kept], upper[kept], shares[kept])
@@ -104,10 +101,10 @@ def _proportions(
 ) -> list[Proportion]:
     """The unbiased share of each value with its intervals."""
     channel = channels[f"a_{name}"]
-    counts = np.bincount(answers, minlength=len(values))
+    support, n = channel.support(answers), len(answers)
     result = []
     for value, estimate, error in zip(
-        values, channel.estimate(counts), channel.standard_error(counts), strict=True
+        values, channel.estimate(support, n), channel.standard_error(support, n), strict=True
     ):
         normal, chebyshev = intervals(float(estimate), float(error))
         result.append(

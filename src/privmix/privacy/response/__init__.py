@@ -1,0 +1,23 @@
+"""Frequency oracles: each record answers for itself, and the share of each answer is estimated without bias."""
+
+from privmix.privacy.response.choice import ORACLES, best_for
+from privmix.privacy.response.estimates import intervals, project_to_simplex
+from privmix.privacy.response.generalized import GeneralizedResponse
+from privmix.privacy.response.hadamard import HadamardResponse
+from privmix.privacy.response.local_hashing import LocalHashing
+from privmix.privacy.response.oracle import Oracle
+from privmix.privacy.response.subset import SubsetSelection
+from privmix.privacy.response.unary import UnaryEncoding
+
+__all__ = [
+    "ORACLES",
+    "GeneralizedResponse",
+    "HadamardResponse",
+    "LocalHashing",
+    "Oracle",
+    "SubsetSelection",
+    "UnaryEncoding",
+    "best_for",
+    "intervals",
+    "project_to_simplex",
+]

@@ -1,0 +1,31 @@
+"""Which oracle to ask with."""
+
+from collections.abc import Sequence
+
+from privmix.errors import UserError
+from privmix.privacy.response.generalized import GeneralizedResponse
+from privmix.privacy.response.hadamard import HadamardResponse
+from privmix.privacy.response.local_hashing import LocalHashing
+from privmix.privacy.response.oracle import Oracle
+from privmix.privacy.response.subset import SubsetSelection
+from privmix.privacy.response.unary import UnaryEncoding
+
+# In the order of preference where variances are equal: small and quick reports first.
+ORACLES: tuple[type[Oracle], ...] = (
+    GeneralizedResponse, HadamardResponse, LocalHashing, UnaryEncoding, SubsetSelection,
+)  # fmt: skip
+EQUAL = 1e-9
+
+
+def best_for(k: int, epsilon: float, among: Sequence[type[Oracle]] = ORACLES) -> Oracle:
+    """The oracle with the least variance for an empty answer, from public values alone.
+
+    Among all it is GRR where subset selection is GRR too, and subset selection elsewhere; its lead over OUE and
+    OLH vanishes as k grows, while its reports and its time grow with k, as OUE's do. Among GRR, OUE and OLH it is
+    GRR exactly where k < 3 e^ε + 2 (Wang, Blocki, Li, Jha 2017).
+    """
+    if not among:
+        raise UserError("best_for: no oracle to choose among; give at least one.")
+    oracles = [oracle(k, epsilon) for oracle in among]
+    least = min(oracle.variance(1, 0.0) for oracle in oracles)
+    return next(oracle for oracle in oracles if oracle.variance(1, 0.0) <= least * (1 + EQUAL))

@@ -1,0 +1,114 @@
+"""Subset selection: report a set of answers that holds one's own more often than it should by chance."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmix.privacy.noise import NoiseSource
+from privmix.privacy.response.coins import lies
+from privmix.privacy.response.oracle import Oracle
+from privmix.privacy.response.packing import blocks, count_marks, pack, packed_bytes, smallest
+
+BLOCK = 1 << 22  # marks held at a time
+
+
+@dataclass(frozen=True)
+class SubsetSelection(Oracle):
+    """A uniform set of ω answers with the own one with probability p, else one without it.
+
+    p = ω e^ε / (ω e^ε + k - ω). There are (k - ω)/ω times as many sets without an answer as with it, so a given
+    set is e^ε times as likely for those in it as for those not: ε-LDP. For many people no channel estimates
+    shares better in the worst case (Ye and Barg 2018; also the k-subset mechanism of Wang, Huang et al. 2016).
+    ω = k/(e^ε + 1), rounded, at least 1; with ω = 1 it is GRR. A given other answer is in the set with
+    q = (ω - p)/(k - 1).
+    """
+
+    @property
+    def size(self) -> int:
+        """ω: how many answers a report names."""
+        return max(1, round(self.categories * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))))
+
+    @property
+    def lie(self) -> float:
+        """1 - p: the probability of a set without the own answer."""
+        others = (self.categories - self.size) * math.exp(-self.epsilon)
+        return others / (self.size + others)
+
+    @property
+    def truth(self) -> float:
+        """p: the probability of a set with the own answer."""
+        return self.size / (self.size + (self.categories - self.size) * math.exp(-self.epsilon))
+
+    @property
+    def other(self) -> float:
+        """q: the probability that the set holds one given other answer."""
+        # (ω - p)/(k - 1) without the cancellation for ω = 1.
+        return (self.size - 1 + self.lie) / (self.categories - 1)
+
+    @property
+    def listed(self) -> bool:
+        """Whether a report is a sorted list of answers, or marks that are eight to a byte: what is smaller."""
+        return self.size * smallest(self.categories).itemsize < packed_bytes(self.categories)
+
+    def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
+        """The set of each record, as a list N x ω or as marks N x ceil(k/8)."""
+        dtype, width = (
+            (smallest(self.categories), self.size)
+            if self.listed
+            else (np.dtype(np.uint8), packed_bytes(self.categories))
+        )
+        reports = np.empty((len(codes), width), dtype=dtype)
+        for block in blocks(len(codes), self.categories, BLOCK):
+            own = codes[block].astype(np.int64)
+            marks = np.zeros((len(own), self.categories), dtype=bool)
+            lying = lies(self.lie, own.shape, source)
+            for rows, drawn in ((np.flatnonzero(lying), self.size), (np.flatnonzero(~lying), self.size - 1)):
+                if len(rows):
+                    _mark_others(marks, rows, own[rows], drawn, source)
+            marks[~lying, own[~lying]] = True
+            # Read off in the order of the answers: the order in which they were drawn would tell the own one.
+            reports[block] = np.nonzero(marks)[1].reshape(-1, width) if self.listed else pack(marks)
+        return reports
+
+    def support(self, reports: np.ndarray) -> np.ndarray:
+        """How many sets hold each answer."""
+        reports = np.asarray(reports)
+        if not self.listed:
+            self._refuse(reports, reports.dtype == np.uint8 and reports.ndim == 2)
+            self._refuse(reports, reports.shape[1] == packed_bytes(self.categories))
+            return count_marks(reports, self.categories)
+        self._refuse(reports, reports.dtype.kind in "iu" and reports.shape[1:] == (self.size,))
+        self._refuse(reports, not len(reports) or (reports.min() >= 0 and reports.max() < self.categories))
+        return np.bincount(reports.ravel(), minlength=self.categories)
+
+    def probability_table(self) -> np.ndarray:
+        """P(set | truth) for a small k: a column for each set, in the order of `itertools.combinations`."""
+        sets = list(itertools.combinations(range(self.categories), self.size))
+        holding = math.comb(self.categories - 1, self.size - 1)
+        return np.array(
+            [
+                [
+                    self.truth / holding if truth in named else self.lie / (len(sets) - holding)
+                    for named in sets
+                ]
+                for truth in range(self.categories)
+            ]
+        )
+
+
+def _mark_others(
+    marks: np.ndarray, rows: np.ndarray, own: np.ndarray, drawn: int, source: NoiseSource
+) -> None:
+    """Mark in each row a uniform set of `drawn` answers other than the own (Bentley and Floyd 1987).
+
+    Step j draws one of the first j + 1 others, and takes the last of them in place of one already taken.
+    """
+    flat, others = marks.reshape(-1), marks.shape[1] - 1
+    start = rows * marks.shape[1]
+    for last in range(others - drawn, others):
+        pick = source.integers(last + 1, rows.shape)
+        place = start + pick + (pick >= own)
+        newest = start + last + (last >= own)
+        flat[np.where(flat[place], newest, place)] = True
