@@ -1,5 +1,6 @@
 """What many tests make: a public domain, records in it, and noise that can be read."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,17 +34,18 @@ def make_spec(n_components=3, **domain):
 
 @dataclass
 class RecordingNoise:
-    """Silent noise that remembers which scale was asked for."""
+    """Silent noise that remembers which scale was asked for; it may state the rounding of another source."""
 
     asked: list[tuple[str, float, tuple[int, ...]]] = field(default_factory=list)
+    rounding: Callable[[int, int], float] = lambda size, norm: 0.0
 
-    def laplace(self, scale, shape):
-        self.asked.append(("laplace", scale, shape))
-        return np.zeros(shape)
+    def add_laplace(self, values, scale):
+        self.asked.append(("laplace", scale, np.shape(values)))
+        return np.array(values)
 
-    def gaussian(self, sigma, shape):
-        self.asked.append(("gaussian", sigma, shape))
-        return np.zeros(shape)
+    def add_gaussian(self, values, sigma):
+        self.asked.append(("gaussian", sigma, np.shape(values)))
+        return np.array(values)
 
 
 def clusters(rows=1000, dimensions=2, seed=0):

@@ -24,15 +24,18 @@ class Tape:
     def __init__(self, source):
         self.source, self.drawn = source, []
 
-    def laplace(self, scale, shape):
-        return self._keep(scale, self.source.laplace(scale, shape))
+    def add_laplace(self, values, scale):
+        return self._keep(values, scale, self.source.add_laplace(np.zeros(np.shape(values)), scale))
 
-    def gaussian(self, sigma, shape):
-        return self._keep(sigma, self.source.gaussian(sigma, shape))
+    def add_gaussian(self, values, sigma):
+        return self._keep(values, sigma, self.source.add_gaussian(np.zeros(np.shape(values)), sigma))
 
-    def _keep(self, scale, noise):
+    def rounding(self, size, norm):
+        return self.source.rounding(size, norm)
+
+    def _keep(self, values, scale, noise):
         self.drawn.append((scale, noise))
-        return noise
+        return values + noise
 
 
 @pytest.fixture(

@@ -1,36 +1,50 @@
-"""The only place where privacy noise is drawn: each function adds the noise and writes the ledger at once."""
+"""The only place where privacy noise is added: each function adds the noise and writes the ledger at once.
+
+The noise comes from a source: `SeededNoise` here for benchmarks, `privmix.privacy.exact.ExactNoise` for releases.
+A source that rounds says how much that adds to the sensitivity, and the scale is computed from the sum of both.
+"""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from privmix.errors import UserError
 from privmix.privacy.ledger import Gaussian, Laplace, Ledger
+from privmix.privacy.validation import positive
 
 
 class NoiseSource(Protocol):
     """Where random numbers for privacy come from."""
 
-    def laplace(self, scale: float, shape: tuple[int, ...]) -> np.ndarray: ...
-    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray: ...
+    def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray: ...
+    def add_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray: ...
+    def rounding(self, size: int, norm: Literal[1, 2]) -> float: ...
     def uniform(self, shape: tuple[int, ...]) -> np.ndarray: ...
     def integers(self, high: int, shape: tuple[int, ...]) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
 class SeededNoise:
-    """Reproducible noise for benchmarks. What it makes must not be published."""
+    """Reproducible noise for benchmarks. What it makes must not be published.
+
+    Whoever knows the seed takes the noise off; and even without it, the floating-point numbers that a double can
+    reach tell inputs apart (Mironov 2012).
+    """
 
     generator: np.random.Generator
 
-    def laplace(self, scale: float, shape: tuple[int, ...]) -> np.ndarray:
-        """Independent Laplace(scale) numbers."""
-        return self.generator.laplace(0.0, scale, shape)
+    def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """The values plus independent Laplace(scale) numbers."""
+        return values + self.generator.laplace(0.0, scale, np.shape(values))
 
-    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
-        """Independent N(0, sigma²) numbers."""
-        return self.generator.normal(0.0, sigma, shape)
+    def add_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """The values plus independent N(0, sigma²) numbers."""
+        return values + self.generator.normal(0.0, sigma, np.shape(values))
+
+    def rounding(self, size: int, norm: Literal[1, 2]) -> float:
+        """Nothing is put on a lattice."""
+        return 0.0
 
     def uniform(self, shape: tuple[int, ...]) -> np.ndarray:
         """Independent uniform numbers in [0, 1)."""
@@ -42,21 +56,37 @@ class SeededNoise:
 
 
 def _check(value: float, name: str) -> float:
-    if not (np.isfinite(value) and value > 0):
-        raise UserError(f"noise: {name} = {value!r} must be a finite number greater than 0.")
-    return float(value)
+    return positive(value, f"noise: {name}")
+
+
+def _rounding(values: np.ndarray, coordinates: int | None, norm: Literal[1, 2], source: NoiseSource) -> float:
+    size = np.size(values)
+    if coordinates is not None and not 1 <= coordinates <= size:
+        raise UserError(
+            f"noise: coordinates = {coordinates!r} must lie in 1 ... {size}, the number of values."
+        )
+    return source.rounding(size if coordinates is None else coordinates, norm)
 
 
 def laplace(
-    values: np.ndarray, *, sensitivity: float, epsilon: float, source: NoiseSource, ledger: Ledger, label: str
+    values: np.ndarray,
+    *,
+    sensitivity: float,
+    epsilon: float,
+    source: NoiseSource,
+    ledger: Ledger,
+    label: str,
+    coordinates: int | None = None,
 ) -> np.ndarray:
-    """`values` plus Laplace(sensitivity / epsilon) noise: epsilon-DP for an L1 sensitivity.
+    """`values` plus Laplace((sensitivity + rounding) / epsilon) noise: epsilon-DP for an L1 sensitivity.
 
-    Dwork, McSherry, Nissim, Smith 2006, Theorem 1.
+    Dwork, McSherry, Nissim, Smith 2006, Theorem 1. `coordinates`: how many of the values one unit can change, all
+    of them unless told; where each row is one record's own report, the number of columns.
     """
-    scale = _check(sensitivity, "sensitivity") / _check(epsilon, "epsilon")
+    reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 1, source)
+    released = source.add_laplace(values, reach / _check(epsilon, "epsilon"))
     ledger.append(Laplace(label, epsilon))
-    return values + source.laplace(scale, np.shape(values))
+    return released
 
 
 def gaussian(
@@ -67,14 +97,17 @@ def gaussian(
     source: NoiseSource,
     ledger: Ledger,
     label: str,
+    coordinates: int | None = None,
 ) -> np.ndarray:
-    """`values` plus N(0, (multiplier · sensitivity)²) noise: (1/multiplier)-GDP for an L2 sensitivity.
+    """`values` plus N(0, (multiplier · (sensitivity + rounding))²) noise: (1/multiplier)-GDP for an L2 sensitivity.
 
-    Dong, Roth, Su 2022, Theorem 1; the (epsilon, delta) of it is Balle and Wang 2018, Theorem 8.
+    Dong, Roth, Su 2022, Theorem 1; the (epsilon, delta) of it is Balle and Wang 2018, Theorem 8. For noise on a
+    lattice see `ExactNoise.add_gaussian`. `coordinates`: as for `laplace`.
     """
-    sigma = _check(multiplier, "multiplier") * _check(sensitivity, "sensitivity")
+    reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 2, source)
+    released = source.add_gaussian(values, _check(multiplier, "multiplier") * reach)
     ledger.append(Gaussian(label, multiplier))
-    return values + source.gaussian(sigma, np.shape(values))
+    return released
 
 
 def gaussian_symmetric(
@@ -100,6 +133,6 @@ def gaussian_symmetric(
         ledger=ledger,
         label=label,
     )
-    noisy = np.zeros_like(matrix)
+    noisy = np.zeros(matrix.shape)
     noisy[upper] = released
     return noisy + np.triu(noisy, 1).T
