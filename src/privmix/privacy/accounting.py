@@ -5,16 +5,20 @@
 privacy-loss distributions.
 """
 
+import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.privacy.ledger import Event, Gaussian, Laplace, RandomizedResponse
+from privmix.privacy.ledger import Event, Gaussian, Laplace, check_known
+from privmix.privacy.loss_distribution import grid_points, privacy_loss
+from privmix.privacy.validation import known, positive, probability
 
 Composition = Literal["linear", "advanced", "zcdp", "rdp", "exact"]
 ROUNDING = 1e-9
@@ -46,11 +50,37 @@ def _normal_cdf(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2))
 
 
+def _mills(x: float) -> float:
+    """Mills' ratio Φ(-x) / φ(x) for x > -30; from x = 25 on by its asymptotic series (error below 1e-16)."""
+    if x < 25:
+        return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
+    term = total = 1.0
+    for odd in range(1, 17, 2):
+        term *= -odd / x / x
+        total += term
+    return total / x
+
+
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """delta of a mu-GDP release at epsilon, exact for every epsilon >= 0 (Balle and Wang 2018, Theorem 8)."""
-    upper = _normal_cdf(-epsilon / mu + mu / 2)
-    tail = _normal_cdf(-epsilon / mu - mu / 2)
-    return upper - (math.exp(epsilon + math.log(tail)) if tail > 0 else 0.0)
+    """delta of a mu-GDP release at epsilon, exact for every epsilon >= 0 (Balle and Wang 2018, Theorem 8).
+
+    delta = Φ(-a) - e^ε Φ(-b) with a = ε/μ - μ/2 and b = a + μ. Since e^ε φ(b) = φ(a), the second term is
+    φ(a) M(b) for Mills' ratio M, which never overflows; and where both terms are nearly equal (small μ), their
+    difference φ(a) (M(a) - M(b)) is the integral of -M'(x) = 1 - x M(x) from a to b, by Gauss's three points.
+    """
+    if not epsilon >= 0:
+        raise UserError(f"gaussian_delta: epsilon = {epsilon!r} must be at least 0.")
+    if not mu > 0:
+        raise UserError(f"gaussian_delta: mu = {mu!r} must be greater than 0.")
+    if mu == math.inf or epsilon == math.inf:
+        return 0.0 if mu < math.inf else 1.0
+    a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+    density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi) if abs(a) < 1e9 else 0.0
+    if density == 0.0 or mu > 1e-2:
+        return max(0.0, _normal_cdf(-a) - density * _mills(b))
+    middle, reach = (a + b) / 2, math.sqrt(0.15) * mu
+    nodes = ((middle - reach, 5), (middle, 8), (middle + reach, 5))
+    return density * mu * sum(weight * (1 - x * _mills(x)) for x, weight in nodes) / 18
 
 
 def _bisect(holds: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
@@ -66,6 +96,7 @@ def _bisect(holds: Callable[[float], bool], low: float, high: float, tolerance: 
 @functools.cache
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Smallest epsilon at which a mu-GDP release has at most this delta."""
+    probability(delta, "gaussian_epsilon: delta")
     if gaussian_delta(0.0, mu) <= delta:
         return 0.0
     high = mu * mu + mu * math.sqrt(2 * math.log(1 / delta)) + 1  # above the zCDP bound
@@ -79,11 +110,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 @functools.cache
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu whose Gaussian release is (epsilon, delta)-DP: the least noise is 1/mu sensitivities."""
-    if not 0 < delta < 1:
-        raise UserError(
-            f"Gaussian noise cannot give delta = {delta!r}; set `delta` between 0 and 1, "
-            "for instance 1e-6, or choose a pure mechanism."
-        )
+    positive(epsilon, "Gaussian noise: epsilon")
+    probability(delta, "Gaussian noise: delta")
     return largest(lambda mu: gaussian_delta(epsilon, mu) <= delta)
 
 
@@ -125,14 +153,14 @@ def advanced(events: Sequence[Event], delta: float) -> float:
     slack = delta / 2 if mus else delta
     epsilons = _pure_epsilons(events) + [gaussian_epsilon(mu, delta / 2 / len(mus)) for mu in mus]
     drift = sum(e * math.tanh(e / 2) for e in epsilons)
-    spread = math.sqrt(2 * math.log(1 / slack) * sum(e * e for e in epsilons)) if slack > 0 else math.inf
+    spread = math.sqrt(2 * math.log(1 / slack)) * math.hypot(*epsilons) if slack > 0 else math.inf
     return min(sum(epsilons), drift + spread)
 
 
 def zcdp(events: Sequence[Event], delta: float) -> float:
     """rho adds up; epsilon = rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016, Propositions 1.3 and 1.4)."""
-    rho = sum(e * e for e in _pure_epsilons(events)) / 2 + sum(mu * mu for mu in _gaussian_mus(events)) / 2
-    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    size = math.hypot(*_pure_epsilons(events), *_gaussian_mus(events))  # rho = size² / 2
+    return size * size / 2 + size * math.sqrt(2 * math.log(1 / delta))
 
 
 ORDERS = 1 + np.geomspace(1e-3, 1e6, 2000)
@@ -142,7 +170,8 @@ def _renyi(event: Event) -> np.ndarray:
     """Rényi divergence of a release at each of ORDERS (Mironov 2017, Table II and Proposition 5)."""
     order = ORDERS
     if isinstance(event, Gaussian):
-        return order / (2 * event.multiplier**2)
+        mu = 1 / event.multiplier
+        return order * (mu * mu / 2)
     e = event.epsilon
     if isinstance(event, Laplace):
         stay = np.log(order / (2 * order - 1)) + (order - 1) * e
@@ -157,53 +186,18 @@ def _renyi(event: Event) -> np.ndarray:
 
 def rdp(events: Sequence[Event], delta: float) -> float:
     """Rényi divergences add up; converted by Canonne, Kamath, Steinke 2020, Proposition 12."""
-    counts: dict[Event, int] = {}
-    for event in events:
-        counts[event] = counts.get(event, 0) + 1
-    total = sum(count * _renyi(event) for event, count in counts.items())
-    epsilons = total + np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
+    divergence = sum(count * _renyi(event) for event, count in Counter(events).items())
+    epsilons = divergence + np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
     return max(0.0, float(np.min(epsilons)))
 
 
 def exact(events: Sequence[Event], delta: float) -> float:
     """Tight composition: mu = sqrt(sum mu²) for Gaussians alone (Dong, Roth, Su 2022, Corollary 2), else PLD."""
     if all(isinstance(event, Gaussian) for event in events):
-        return gaussian_epsilon(math.sqrt(sum(mu * mu for mu in _gaussian_mus(events))), delta)
+        return gaussian_epsilon(math.hypot(*_gaussian_mus(events)), delta)
     if len(events) == 1:
         return events[0].epsilon
     return privacy_loss(events, delta)
-
-
-def privacy_loss(events: Sequence[Event], delta: float) -> float:
-    """epsilon by `dp_accounting`'s privacy-loss distributions: an upper bound, tight up to discretisation.
-
-    Releases enter as add-or-remove, because the ledger's noise is already relative to the sensitivity.
-    """
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    smallest = min([*_pure_epsilons(events), *_gaussian_mus(events)])
-    interval = smallest / 100  # overstates epsilon by less than 1e-5 of it
-    counts: dict[Event, int] = {}
-    for event in events:
-        counts[event] = counts.get(event, 0) + 1
-    total = None
-    for event, count in counts.items():
-        if isinstance(event, Gaussian):
-            # count Gaussians are one Gaussian with sqrt(count) times the sensitivity, exactly.
-            part = pld.from_gaussian_mechanism(
-                event.multiplier / math.sqrt(count), value_discretization_interval=interval
-            )
-        elif isinstance(event, Laplace):
-            one = pld.from_laplace_mechanism(1 / event.epsilon, value_discretization_interval=interval)
-            part = one.self_compose(count)
-        else:
-            one = pld.from_privacy_parameters(
-                pld.common.DifferentialPrivacyParameters(event.epsilon, 0.0),
-                value_discretization_interval=interval,
-            )
-            part = one.self_compose(count)
-        total = part if total is None else total.compose(part)
-    return float(total.get_epsilon_for_delta(delta))
 
 
 THEOREMS: dict[str, Callable[[Sequence[Event], float], float]] = {
@@ -223,20 +217,14 @@ def is_pure(events: Sequence[Event], composition: Composition) -> bool:
 
 def account(events: Sequence[Event], delta: float, composition: Composition) -> Claim:
     """The (epsilon, delta) that these releases cost together; delta is 0 where the claim is pure."""
+    known(composition, THEOREMS, "accounting: composition")
     for event in events:
-        if not isinstance(event, (Gaussian, Laplace, RandomizedResponse)):
-            raise UserError(
-                f"accounting: unknown release {type(event).__name__}; add it to the ledger's kinds."
-            )
+        check_known(event)
     if not events:
         return Claim(0.0, 0.0)
     if is_pure(events, composition):
         return Claim(sum(_pure_epsilons(events)), 0.0)
-    if not 0 < delta < 1:
-        raise UserError(
-            f"composition {composition!r} of {len(events)} releases needs 0 < delta < 1, got {delta!r}; "
-            "set `delta`, for instance to 1e-6."
-        )
+    probability(delta, f"composition {composition!r} of {len(events)} releases: delta")
     return Claim(THEOREMS[composition](events, delta), delta)
 
 
@@ -249,3 +237,51 @@ def claim(events: Sequence[Event], budget: Budget, composition: Composition) -> 
             f"(delta = {budget.delta:g}, {composition} composition); this is a defect of the mechanism."
         )
     return spent
+
+
+AFFORDABLE = 2e6  # points of a privacy-loss distribution: some seconds
+
+
+@dataclass(frozen=True)
+class Total:
+    """What several ledgers add up to, and the theorem that says so."""
+
+    epsilon: float
+    delta: float
+    theorem: Composition
+
+
+def total(ledgers: Iterable[Sequence[Event]], delta: float) -> Total:
+    """What releasing everything that these ledgers describe would cost together, by the tightest theorem.
+
+    The ledgers are of one dataset, unit and relation (`under_replace_one` brings add-or-remove to replace-one).
+    Every theorem here bounds the same loss at the same delta, so the smallest of them holds; releases may have
+    been chosen in the light of earlier ones, since all five compose adaptively with privacy parameters that are
+    fixed beforehand. Exact composition takes part unless its privacy-loss distribution would need more than
+    AFFORDABLE points. A model that is not private has no ledger and no total: it must not be among them.
+    """
+    events = [event for ledger in ledgers for event in ledger]
+    for event in events:
+        check_known(event)
+    mixed = len(events) > 1 and any(not isinstance(event, Gaussian) for event in events)
+    too_long = mixed and grid_points(events) > AFFORDABLE
+    # Pure releases can do without a delta, and only by basic composition; the others need one.
+    names = ["linear"] if is_pure(events, "linear") and delta == 0 else list(THEOREMS)
+    claims = {name: account(events, delta, name) for name in names if not (name == "exact" and too_long)}
+    best = min(claims, key=lambda name: claims[name].epsilon)
+    return Total(claims[best].epsilon, claims[best].delta, best)
+
+
+def under_replace_one(events: Iterable[Event]) -> list[Event]:
+    """An add-or-remove ledger as it counts under replace-one: half the noise, because the change is twice as large.
+
+    Replacing a unit is removing one and adding another, so a statistic moves by at most twice its sensitivity:
+    the multiplier halves; and likelihood ratios multiply: an epsilon doubles (Dwork and Roth 2014, Theorem 2.2).
+    There is no way back.
+    """
+    return [
+        dataclasses.replace(event, multiplier=event.multiplier / 2)
+        if isinstance(event, Gaussian)
+        else dataclasses.replace(event, epsilon=2 * event.epsilon)
+        for event in events
+    ]

@@ -1,11 +1,13 @@
 """The least noise for a budget: how large each of many equal releases may be under a composition theorem."""
 
 import functools
+import math
 from dataclasses import dataclass
 
 from privmix.errors import UserError
-from privmix.privacy.accounting import Budget, Composition, account, gaussian_mu, largest
+from privmix.privacy.accounting import THEOREMS, Budget, Composition, account, gaussian_mu, largest
 from privmix.privacy.ledger import Event, Gaussian, Laplace
+from privmix.privacy.validation import known, positive, probability
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,16 @@ def _share(size: float, gaussians: int, delta: float, composition: Composition) 
 
 @functools.cache
 def equal_shares(laplaces: int, gaussians: int, budget: Budget, composition: Composition) -> Share:
-    """The least noise with which so many Laplace and Gaussian releases stay within the budget."""
+    """The least noise with which so many Laplace and Gaussian releases stay within the budget.
+
+    Bracketed and bisected in log space, on the side that keeps the budget: `account` of the releases never
+    exceeds it, and falls short of it by 1e-12 of their size (1e-6 where privacy-loss distributions are needed).
+    """
+    known(composition, THEOREMS, "calibration: composition")
+    if laplaces < 0 or gaussians < 0 or laplaces + gaussians < 1:
+        raise UserError(
+            f"calibration: {laplaces!r} Laplace and {gaussians!r} Gaussian releases; there must be at least one."
+        )
     if gaussians and budget.delta == 0:
         raise UserError("Gaussian noise needs delta > 0; set `delta`, for instance to 1e-6.")
 
@@ -44,3 +55,18 @@ def equal_shares(laplaces: int, gaussians: int, budget: Budget, composition: Com
     # Privacy-loss distributions cost seconds, closed forms nothing.
     tolerance = 1e-6 if composition == "exact" and laplaces else 1e-12
     return _share(largest(affordable, start, tolerance), gaussians, budget.delta, composition)
+
+
+def textbook_multiplier(epsilon: float, delta: float) -> float:
+    """σ/Δ = sqrt(2 ln(1.25/δ)) / ε of one Gaussian release (Dwork and Roth 2014, Theorem A.1): a variant to compare.
+
+    Proven for ε ≤ 1 and looser than `gaussian_mu` there. Above, it soon gives too little noise, so it is refused.
+    """
+    positive(epsilon, "textbook Gaussian noise: epsilon")
+    probability(delta, "textbook Gaussian noise: delta")
+    if epsilon > 1:
+        raise UserError(
+            f"textbook Gaussian noise holds up to epsilon = 1, got epsilon = {epsilon!r}, where it can be too small; "
+            "use the exact calibration, which holds for every epsilon."
+        )
+    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon

@@ -10,36 +10,71 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from privmix.errors import UserError
+from privmix.privacy.validation import known, positive
+
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise with standard deviation `multiplier` times the L2 sensitivity."""
+    """Gaussian noise with standard deviation `multiplier` times the L2 sensitivity: (1/multiplier)-GDP."""
 
     kind: ClassVar[str] = "gaussian"
     label: str
     multiplier: float
 
+    def __post_init__(self) -> None:
+        positive(self.multiplier, f"ledger: multiplier of {self.label!r}")
+
 
 @dataclass(frozen=True)
-class Laplace:
+class _Pure:
+    """A release whose likelihood ratios on neighbours are at most exp(`epsilon`)."""
+
+    label: str
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, f"ledger: epsilon of {self.label!r}")
+
+
+@dataclass(frozen=True)
+class Laplace(_Pure):
     """Laplace noise of scale (L1 sensitivity) / `epsilon`."""
 
     kind: ClassVar[str] = "laplace"
-    label: str
-    epsilon: float
 
 
 @dataclass(frozen=True)
-class RandomizedResponse:
+class RandomizedResponse(_Pure):
     """Each record answers through a channel whose likelihood ratios are at most exp(`epsilon`)."""
 
     kind: ClassVar[str] = "randomized_response"
-    label: str
-    epsilon: float
 
 
-Event = Gaussian | Laplace | RandomizedResponse
-KINDS: dict[str, type[Event]] = {event.kind: event for event in (Gaussian, Laplace, RandomizedResponse)}
+@dataclass(frozen=True)
+class Selection(_Pure):
+    """One of several options, chosen by the exponential mechanism at `epsilon`.
+
+    It is accounted as any pure release. Its loss has in truth a range of `epsilon`, not of 2 `epsilon` (Durfee
+    and Rogers 2019, bounded range), which would compose more tightly; that is not used.
+    """
+
+    kind: ClassVar[str] = "selection"
+
+
+Event = Gaussian | Laplace | RandomizedResponse | Selection
+KINDS: dict[str, type[Event]] = {
+    event.kind: event for event in (Gaussian, Laplace, RandomizedResponse, Selection)
+}
+
+
+def check_known(event: object) -> None:
+    """Refuse, by name, what no theorem here speaks about."""
+    if type(event) not in KINDS.values():
+        raise UserError(
+            f"the ledger does not know a release of kind {type(event).__name__}; "
+            f"it knows {', '.join(kind.__name__ for kind in KINDS.values())}."
+        )
 
 
 @dataclass
@@ -50,6 +85,7 @@ class Ledger:
 
     def append(self, event: Event) -> None:
         """Record a release. Only the functions that draw the noise call this."""
+        check_known(event)
         self.events.append(event)
 
 
@@ -65,6 +101,7 @@ def from_rows(rows: Iterable[dict[str, Any]]) -> list[Event]:
     """The events of a file."""
     events: list[Event] = []
     for row in rows:
+        kind = KINDS[known(row["kind"], KINDS, "ledger: kind of release")]
         values = {key: value for key, value in row.items() if key not in ("kind", "count")}
-        events.extend([KINDS[row["kind"]](**values)] * row["count"])
+        events.extend([kind(**values)] * row["count"])
     return events

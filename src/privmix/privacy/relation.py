@@ -2,7 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+from privmix.errors import UserError
+from privmix.privacy.validation import known
 
 Unit = Literal["record", "person"]
 Relation = Literal["replace_one", "add_remove"]
@@ -12,14 +15,20 @@ Relation = Literal["replace_one", "add_remove"]
 class Neighbours:
     """Two datasets are neighbours if one unit is replaced, or is added or removed.
 
-    The datasets are training sets. Under replace_one both have the same number of records, which is public; a
-    replaced record keeps its person and its part of the split, and is as readable as before. A person holds at
-    most `max_records` records; a record-level unit is one record.
+    The datasets are training sets. When a record is replaced both have the same number of records, which is
+    public, and the record keeps its person and its part of the split, and is as readable as before. A person
+    holds at most `max_records` records; replacing a person keeps the number of people, not of records.
     """
 
     unit: Unit
     relation: Relation
     max_records: int = 1
+
+    def __post_init__(self) -> None:
+        known(self.unit, get_args(Unit), "neighbours: unit")
+        known(self.relation, get_args(Relation), "neighbours: relation")
+        if not self.max_records >= 1:
+            raise UserError(f"neighbours: max_records = {self.max_records!r} must be at least 1.")
 
     @property
     def records(self) -> int:
@@ -32,7 +41,8 @@ class Neighbours:
         Adding or removing changes the sum by `norm`. Replacing changes it by the difference of two
         contributions: `2 norm` when they may point in opposite directions (`opposed`, or an L1 norm), and
         `sqrt(2) norm` in L2 when their inner product is never negative, since then
-        |s - s'|^2 = |s|^2 + |s'|^2 - 2<s, s'> <= 2 norm^2. Several records add up by the triangle inequality.
+        |s - s'|^2 = |s|^2 + |s'|^2 - 2<s, s'> <= 2 norm^2. Several records add up by the triangle inequality;
+        a person replaced by one with fewer records is covered, because no record at all contributes zero.
         """
         if self.relation == "add_remove":
             factor = 1.0

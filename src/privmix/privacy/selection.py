@@ -1,0 +1,106 @@
+"""Private choice of one option by its score: the exponential mechanism, and the same as a noisy maximum.
+
+Guarantee. Option i is chosen with probability proportional to exp(ε u_i / 2Δ), where no score changes by more than
+Δ between neighbours: ε-DP (McSherry and Talwar 2007, Theorem 6; Dwork and Roth 2014, Theorem 3.10). The weight
+of one option changes by at most e^(ε/2), and so does the sum of all weights. If the scores are `monotonic`, that
+is if one of two neighbours has no score above the other's, weight and sum move the same way and
+exp(ε u_i / Δ) is enough (Dwork and Roth 2014, §3.4). Counts are monotonic under add-or-remove; under replace-one
+they are not, since one grows while another shrinks.
+
+A noisy maximum is the same mechanism: with E_i independent Exp(1) and G_i = -ln E_i (Gumbel), the largest
+a_i + G_i is the smallest E_i exp(-a_i), an exponential time of rate exp(a_i), and of independent exponential times
+that of rate r_i comes first with probability r_i / Σ r_j (Durfee and Rogers 2019).
+
+An option with score -inf is never chosen. Which options are impossible must be public: a score that is -inf on one
+dataset and finite on its neighbour has no sensitivity. In floating point the probabilities hold up to the
+source's resolution of 2^-53 per option (`exponential`) or 2^-106 (`report_noisy_max`).
+"""
+
+import numpy as np
+
+from privmix.errors import UserError
+from privmix.privacy.ledger import Ledger, Selection
+from privmix.privacy.noise import NoiseSource
+from privmix.privacy.validation import positive
+
+RESOLUTION = 2.0**-53  # of one uniform number
+LEAST = 2.0**-107  # stands for a uniform number that came out as 0
+
+
+def _exponents(
+    scores: np.ndarray, *, sensitivity: float, epsilon: float, monotonic: bool, label: str
+) -> np.ndarray:
+    """Log weights, shifted so that the largest is 0: neither huge nor tiny scores overflow."""
+    positive(sensitivity, f"selection {label!r}: sensitivity")
+    positive(epsilon, f"selection {label!r}: epsilon")
+    scores = np.asarray(scores, dtype=float)
+    if scores.ndim != 1 or not len(scores):
+        raise UserError(
+            f"selection {label!r}: scores have shape {scores.shape}; give one number for each option."
+        )
+    wrong = np.isnan(scores) | (scores == np.inf)
+    if wrong.any():
+        option = int(np.argmax(wrong))
+        raise UserError(
+            f"selection {label!r}: option {option} has the score {float(scores[option])!r}; "
+            "a score is a finite number, or -inf for an option that is impossible."
+        )
+    if np.isneginf(scores).all():
+        raise UserError(f"selection {label!r}: all {len(scores)} options are impossible (score -inf).")
+    with np.errstate(over="ignore"):  # a difference beyond the largest float is a probability of 0
+        return (scores - scores.max()) / sensitivity * (epsilon if monotonic else epsilon / 2)
+
+
+def probabilities(
+    scores: np.ndarray, *, sensitivity: float, epsilon: float, monotonic: bool = False
+) -> np.ndarray:
+    """The probability of each option: what both functions below draw from. It is private, as the scores are."""
+    exponents = _exponents(
+        scores, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic, label="probabilities"
+    )
+    weights = np.exp(exponents)
+    return weights / weights.sum()
+
+
+def exponential(
+    scores: np.ndarray,
+    *,
+    sensitivity: float,
+    epsilon: float,
+    source: NoiseSource,
+    ledger: Ledger,
+    label: str,
+    monotonic: bool = False,
+) -> int:
+    """An option drawn by the exponential mechanism from one uniform number: ε-DP, see above.
+
+    `sensitivity` is the largest change of any one score between neighbours.
+    """
+    exponents = _exponents(scores, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic, label=label)
+    ledger.append(Selection(label, epsilon))
+    cumulated = np.cumsum(np.exp(exponents))
+    # u < 1 keeps the product below the last sum; options without weight add no step to land on.
+    return int(np.searchsorted(cumulated, source.uniform((1,))[0] * cumulated[-1], side="right"))
+
+
+def report_noisy_max(
+    scores: np.ndarray,
+    *,
+    sensitivity: float,
+    epsilon: float,
+    source: NoiseSource,
+    ledger: Ledger,
+    label: str,
+    monotonic: bool = False,
+) -> int:
+    """The option whose score with Gumbel noise of scale 2Δ/ε (Δ/ε if monotonic) is the largest: ε-DP, see above.
+
+    Only the option is released; the noisy score is not, and would cost extra.
+    """
+    exponents = _exponents(scores, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic, label=label)
+    ledger.append(Selection(label, epsilon))
+    coarse, fine = source.uniform((2, len(exponents)))
+    uniform = np.maximum(coarse + RESOLUTION * fine, LEAST)
+    # The upper tail of the Gumbel law, which decides for unlikely options, is where u is small and finely resolved.
+    arrivals = -np.log1p(-np.minimum(uniform, 1 - RESOLUTION))
+    return int(np.argmax(exponents - np.log(arrivals)))

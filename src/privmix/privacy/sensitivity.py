@@ -1,0 +1,75 @@
+"""How far one unit can move the statistics of a mixture: the sensitivities that noise is scaled by.
+
+A record contributes with responsibilities γ (γ_k ≥ 0, Σ γ_k = 1), computed from parameters that are public or
+already released, and as a point z_k in the coordinates of component k, clipped to ‖z_k‖₂ ≤ c (`radius`). Because
+Σ γ_k² ≤ 1 no bound has a factor K. All functions take `Neighbours`, which turns the bound on a record's
+contribution into that on a unit's (`Neighbours.difference`), for sums over records. Every bound is reached.
+"""
+
+import math
+from dataclasses import dataclass
+
+from privmix.errors import UserError
+from privmix.privacy.relation import Neighbours
+from privmix.privacy.validation import positive
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Largest change between neighbours in L1 (for Laplace noise) and in L2 (for Gaussian noise)."""
+
+    l1: float
+    l2: float
+
+
+def counts(neighbours: Neighbours) -> Sensitivity:
+    """Of (Σ_i γ_ik)_k, and of any histogram, where γ is 1 in one cell: 1 and 1, or 2 and √2 when replacing.
+
+    Contributions have L1 norm 1 and L2 norm at most 1, and are non-negative: no two of them are opposed in L2.
+    """
+    return Sensitivity(neighbours.difference(1.0, opposed=True), neighbours.difference(1.0, opposed=False))
+
+
+def sums(neighbours: Neighbours, *, dimensions: int, radius: float = 1.0) -> Sensitivity:
+    """Of (Σ_i γ_ik z_ik)_k over all components together: √d c and c, twice that when replacing.
+
+    The L2 norm is √(Σ γ_k² ‖z_k‖²) ≤ c, the L1 norm at most Σ γ_k ‖z_k‖₁ ≤ √d c; z and -z are opposed.
+    """
+    if dimensions < 1:
+        raise UserError(f"sensitivity of sums: dimensions = {dimensions!r} must be at least 1.")
+    l2 = neighbours.difference(positive(radius, "sensitivity of sums: radius"), opposed=True)
+    return Sensitivity(math.sqrt(dimensions) * l2, l2)
+
+
+def second_moments(neighbours: Neighbours, *, radius: float = 1.0) -> float:
+    """L2 of (Σ_i γ_ik z_ik z_ikᵀ)_k over all components together: c², or √2 c² when replacing.
+
+    It is the Frobenius norm of the matrices, and so the L2 norm of their upper triangles with the entries off
+    the diagonal times √2; without that factor it is an upper bound. ⟨zzᵀ, z'z'ᵀ⟩ = (z·z')² is never negative.
+    """
+    return neighbours.difference(
+        positive(radius, "sensitivity of second moments: radius") ** 2, opposed=False
+    )
+
+
+def joint(
+    neighbours: Neighbours, *, radius: float, count: float = 1.0, total: float = 1.0, square: float = 1.0
+) -> float:
+    """L2 of all statistics as one vector, Σ_i (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ)_k, for one Gaussian release.
+
+    a, b, e are the weights `count`, `total`, `square`, and the matrices count by their Frobenius norm (upper
+    triangle, √2 off the diagonal). A contribution has ‖s‖² = Σ γ_k² (a² + b²‖z‖² + e²‖z‖⁴) ≤ S² =
+    a² + b²c² + e²c⁴. When replacing, ‖s - s'‖² = ‖s‖² + ‖s'‖² - 2 Σ γ_k γ'_k f(z_k·z'_k) with
+    f(t) = a² + b²t + e²t². If b² ≤ 2ae then f ≥ 0 and the bound is √2 S; otherwise it is √(2 S² - 2 min f), the
+    minimum over |t| ≤ c².
+    """
+    c = positive(radius, "joint sensitivity: radius")
+    a = positive(count, "joint sensitivity: weight of counts")
+    b = positive(total, "joint sensitivity: weight of sums")
+    e = positive(square, "joint sensitivity: weight of second moments")
+    largest = a * a + b * b * c * c + e * e * c**4
+    if neighbours.relation == "add_remove":
+        return neighbours.difference(math.sqrt(largest), opposed=False)
+    lowest = max(-b * b / (2 * e * e), -c * c)
+    opposition = max(0.0, -(a * a + b * b * lowest + e * e * lowest * lowest))
+    return neighbours.difference(math.sqrt(largest + opposition), opposed=False)

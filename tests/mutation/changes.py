@@ -1,0 +1,311 @@
+"""The defects that the tests must notice: small changes of the sources, each with the tests that should catch it.
+
+A snippet is replaced wherever it stands in its file. Snippets are kept short and distinctive; `mutate` says so when
+one is no longer found.
+"""
+
+from dataclasses import dataclass
+
+NOISE = "privacy/noise.py"
+EXACT = "privacy/exact.py"
+ACCOUNTING = "privacy/accounting.py"
+CALIBRATION = "privacy/calibration.py"
+LOSS = "privacy/loss_distribution.py"
+LEDGER = "privacy/ledger.py"
+RELATION = "privacy/relation.py"
+SELECTION = "privacy/selection.py"
+SENSITIVITY = "privacy/sensitivity.py"
+STREAMS = "privacy/streams.py"
+COINS = "privacy/response/coins.py"
+ORACLE = "privacy/response/oracle.py"
+DP_EM = "mechanisms/dp_em.py"
+BASE = "mechanisms/base.py"
+RESPONSE = "mechanisms/randomized_response.py"
+JOB = "stages/job.py"
+
+OF_NOISE = "tests/privacy/test_privacy_noise.py"
+OF_EXACT = "tests/privacy/test_privacy_exact.py"
+OF_ACCOUNTING = "tests/privacy/test_privacy_accounting.py"
+OF_SELECTION = "tests/privacy/test_privacy_selection.py"
+OF_SENSITIVITY = "tests/privacy/test_privacy_sensitivity.py"
+OF_CHANNELS = "tests/privacy/test_privacy_response_channels.py"
+OF_REPORTS = "tests/privacy/test_privacy_response_reports.py"
+OF_REPLAY = "tests/mechanisms/test_mechanism_replay.py"
+OF_STREAMS = "tests/mechanisms/test_mechanism_streams.py"
+OF_LOCAL = "tests/mechanisms/test_mechanism_local.py"
+
+SCALE = f"{OF_NOISE}::test_noise_has_the_stated_scale_and_no_other"
+WRITES = f"{OF_NOISE}::test_every_draw_writes_the_ledger"
+PURE_VALUES = f"{OF_ACCOUNTING}::test_compositions_of_pure_releases_have_known_values"
+TEN_GAUSSIANS = f"{OF_ACCOUNTING}::test_ten_gaussians_cost_what_is_known"
+MIXED = f"{OF_ACCOUNTING}::test_mixed_kinds_agree_with_the_second_accountant"
+UNKNOWN = f"{OF_ACCOUNTING}::test_unknown_releases_are_refused_by_name"
+OVERSPENT = f"{OF_ACCOUNTING}::test_one_forgotten_release_shows_in_the_total"
+KEEPS_EPSILON = f"{OF_SELECTION}::test_no_neighbour_changes_a_probability_by_more_than_epsilon"
+CHOICES = f"{OF_SELECTION}::test_choices_have_the_exact_probabilities_and_no_others"
+EXACT_SCALE = f"{OF_EXACT}::test_exact_noise_has_the_law_of_its_scale_and_no_other"
+ROUNDING = f"{OF_EXACT}::test_rounding_brings_neighbours_farther_apart_by_what_is_accounted_and_no_more"
+LIES = f"{OF_CHANNELS}::test_probability_table_is_the_law_of_the_reports"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`before` becomes `after` in a file of the package."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A named defect, and the tests of which at least one must fail on it."""
+
+    name: str
+    tests: tuple[str, ...]
+    edits: tuple[Edit, ...]
+
+
+def _change(name: str, tests: str | tuple[str, ...], *edits: tuple[str, str, str]) -> Change:
+    named = (tests,) if isinstance(tests, str) else tests
+    return Change(name, named, tuple(Edit(*edit) for edit in edits))
+
+
+MEAN = "self._mean(exact.sums[k] / counts[k], counts[k]) * counts[k]"
+SECOND = "self._second_moment(exact.squares[k] / counts[k], counts[k]) * counts[k]"
+TRUE_COUNT = "max(exact.counts[k], 1.0)"
+PASS = "released = curator.release(kernel.em_pass(observations, mixture))"
+SELECTED = "ledger.append(Selection(label, epsilon))"
+
+CHANGES = (
+    # Noise.
+    _change(
+        "Laplace noise halved",
+        SCALE,
+        (NOISE, 'reach / _check(epsilon, "epsilon")', 'reach / 2 / _check(epsilon, "epsilon")'),
+    ),
+    _change(
+        "Gaussian noise halved",
+        SCALE,
+        (NOISE, '_check(multiplier, "multiplier") * reach', '_check(multiplier, "multiplier") * reach / 2'),
+    ),
+    _change(
+        "exact noise halved", EXACT_SCALE, (EXACT, "math.ceil(scale / STEP", "math.ceil(scale / 2 / STEP")
+    ),
+    _change(
+        "rounding not accounted for",
+        ROUNDING,
+        (EXACT, "return size * STEP if norm == 1 else math.sqrt(size) * STEP", "return 0.0"),
+    ),
+    _change(
+        "the same Gaussian noise at each draw",
+        OF_REPLAY,
+        (NOISE, "self.generator.normal(", '__import__("copy").deepcopy(self.generator).normal('),
+    ),
+    _change(
+        "the same Laplace noise at each draw",
+        OF_REPLAY,
+        (NOISE, "self.generator.laplace(", '__import__("copy").deepcopy(self.generator).laplace('),
+    ),
+    _change(
+        "noise of the means drawn, recorded and thrown away",
+        OF_REPLAY,
+        (DP_EM, MEAN, f"({MEAN}, exact.sums[k])[1]"),
+    ),
+    _change(
+        "noise of the second moments drawn, recorded and thrown away",
+        OF_REPLAY,
+        (DP_EM, SECOND, f"({SECOND}, exact.squares[k])[1]"),
+    ),
+    _change(
+        "lies halved in randomized response",
+        LIES,
+        (COINS, "probability * ROUNDED_UP", "probability / 2"),
+    ),
+    _change("selection twice as sharp", KEEPS_EPSILON, (SELECTION, "else epsilon / 2)", "else epsilon)")),
+    _change("Gumbel noise halved", CHOICES, (SELECTION, "- np.log(arrivals)", "- np.log(arrivals) / 2")),
+    # Sensitivities.
+    _change(
+        "replacing counts as adding",
+        OF_SENSITIVITY,
+        (RELATION, "factor = 2.0 if opposed", "factor = 1.0 if opposed"),
+    ),
+    _change(
+        "a person counts as one record",
+        OF_SENSITIVITY,
+        (RELATION, 'return self.max_records if self.unit == "person" else 1', "return 1"),
+    ),
+    _change(
+        "sensitivity of sums halved",
+        OF_SENSITIVITY,
+        (SENSITIVITY, '"sensitivity of sums: radius")', '"sensitivity of sums: radius") / 2'),
+    ),
+    _change(
+        "sensitivity of second moments halved",
+        OF_SENSITIVITY,
+        (SENSITIVITY, '"sensitivity of second moments: radius") ** 2', '"radius") ** 2 / 2'),
+    ),
+    _change(
+        "opposed statistics taken for aligned in the joint release",
+        OF_SENSITIVITY,
+        (SENSITIVITY, "math.sqrt(largest + opposition)", "math.sqrt(largest)"),
+    ),
+    _change(
+        "sensitivity of the means of DP-EM halved",
+        OF_REPLAY,
+        (DP_EM, "l2 = self.neighbours.difference(1.0, opposed=True)", "l2 = 1.0"),
+    ),
+    _change(
+        "sensitivity of the second moments of DP-EM halved",
+        OF_REPLAY,
+        (DP_EM, "sensitivity=self.neighbours.difference(1.0, opposed=False) /", "sensitivity=0.5 /"),
+    ),
+    # Ledger.
+    _change("Laplace event forgotten", WRITES, (NOISE, "ledger.append(Laplace(label, epsilon))", "pass")),
+    _change(
+        "Gaussian event forgotten", WRITES, (NOISE, "ledger.append(Gaussian(label, multiplier))", "pass")
+    ),
+    _change(
+        "response event forgotten",
+        f"{OF_REPORTS}::test_each_call_enters_the_ledger_once",
+        (ORACLE, "ledger.append(RandomizedResponse(label, self.epsilon))", "pass"),
+    ),
+    _change("selection event forgotten", CHOICES, (SELECTION, SELECTED, "pass")),
+    _change(
+        "unknown events accepted", UNKNOWN, (LEDGER, "if type(event) not in KINDS.values():", "if False:")
+    ),
+    # Streams.
+    _change(
+        "all but two parts of a purpose left out of the stream",
+        f"{OF_NOISE}::test_every_part_of_a_purpose_gives_another_stream",
+        (STREAMS, "for part in purpose)", "for part in purpose[:2])"),
+    ),
+    _change("epsilon left out of the stream", OF_STREAMS, (JOB, "settings, *budget,", "settings,")),
+    _change(
+        "replicate left out of the stream",
+        OF_STREAMS,
+        (JOB, "self.components, *purpose)", "self.components)"),
+    ),
+    _change("dataset left out of the stream", OF_STREAMS, (JOB, "domain.dataset, self.name", "self.name")),
+    _change(
+        "search and noise share a stream",
+        OF_STREAMS,
+        (BASE, '*purpose, "search")', '*purpose, "noise")'),
+    ),
+    # Accounting and calibration.
+    _change(
+        "iterations forgotten in the split of the budget",
+        OF_REPLAY,
+        (DP_EM, "releases = self.iterations * (2", "releases = (2"),
+        (DP_EM, "laplaces = self.iterations * (n", "laplaces = (n"),
+    ),
+    _change(
+        "releases forgotten in exact composition",
+        TEN_GAUSSIANS,
+        (
+            ACCOUNTING,
+            "gaussian_epsilon(math.hypot(*_gaussian_mus(events)), delta)",
+            "gaussian_epsilon(max(_gaussian_mus(events)), delta)",
+        ),
+    ),
+    _change(
+        "releases forgotten in Rényi composition",
+        TEN_GAUSSIANS,
+        (ACCOUNTING, "count * _renyi(event)", "_renyi(event)"),
+    ),
+    _change(
+        "budget split wrongly between answers",
+        OF_LOCAL + "::test_answers_of_one_record_add_up_to_the_budget",
+        (RESPONSE, "epsilon * self.attribute_share / asked", "epsilon * self.attribute_share"),
+    ),
+    _change(
+        "twice the affordable release",
+        OF_REPLAY,
+        (CALIBRATION, "return _share(largest(", "return _share(2 * largest("),
+    ),
+    _change(
+        "overspending accepted",
+        OVERSPENT,
+        (ACCOUNTING, "if spent.epsilon > budget.epsilon", "if spent.epsilon > 9 * budget.epsilon"),
+    ),
+    _change(
+        "Laplace noise of loss distributions taken for twice as wide",
+        (PURE_VALUES, MIXED),
+        (LOSS, "from_laplace_mechanism(1 / ", "from_laplace_mechanism(2 / "),
+    ),
+    _change(
+        "Gaussians left out of loss distributions", MIXED, (LOSS, "    if mus:\n", "    if not counts:\n")
+    ),
+    _change(
+        "divergence of randomized response understated",
+        PURE_VALUES,
+        (
+            ACCOUNTING,
+            "stay = order * log_p + (1 - order) * log_q",
+            "stay = order * log_p + (1 - order) * log_p",
+        ),
+    ),
+    _change(
+        "delta not shared in linear composition",
+        OF_ACCOUNTING + "::test_linear_composition_shares_delta_among_gaussians",
+        (ACCOUNTING, "gaussian_epsilon(mu, delta / len(mus))", "gaussian_epsilon(mu, delta)"),
+    ),
+    _change(
+        "delta spent twice in advanced composition",
+        OF_ACCOUNTING + "::test_advanced_composition_of_gaussians_spends_delta_once",
+        (ACCOUNTING, "slack = delta / 2 if mus else delta", "slack = delta"),
+    ),
+    # What a mechanism may know.
+    _change(
+        "exact counts as divisor and scale",
+        OF_REPLAY,
+        (DP_EM, MEAN, MEAN.replace("counts[k]", TRUE_COUNT)),
+        (DP_EM, SECOND, SECOND.replace("counts[k]", TRUE_COUNT)),
+    ),
+    _change(
+        "no clipping",
+        (OF_REPLAY, OF_STREAMS),
+        (BASE, "return np.clip(points, self.domain.lower, self.domain.upper)", "return points"),
+    ),
+    _change(
+        "start from the data",
+        OF_REPLAY,
+        (
+            DP_EM,
+            "em.public_start(spec.domain.lower, spec.domain.upper,",
+            "em.public_start(view.points.min(0), view.points.max(0),",
+        ),
+    ),
+    _change(
+        "bounds from the data",
+        OF_REPLAY,
+        (DP_EM, "mixture = _feasible(\n", "mixture = _feasible_by_data(\n                view,\n"),
+        (
+            DP_EM,
+            "def _feasible(",
+            "def _feasible_by_data(view, *arguments):\n"
+            "    found = _feasible(*arguments)\n"
+            "    means = np.clip(found.means, view.points.min(0), view.points.max(0))\n"
+            "    return Mixture(found.weights, means, found.covariances)\n\n\n"
+            "def _feasible(",
+        ),
+    ),
+    _change(
+        "stop when the likelihood of the data has settled",
+        OF_REPLAY,
+        (
+            DP_EM,
+            PASS,
+            "passed = kernel.em_pass(observations, mixture)\n"
+            "            if iteration > 1 and abs(passed.log_likelihood - before) < 1e-3 * len(view):\n"
+            "                break\n"
+            "            before = passed.log_likelihood\n"
+            "            released = curator.release(passed)",
+        ),
+    ),
+    _change(
+        "a local file claims add-or-remove",
+        OF_STREAMS,
+        (BASE, 'return Neighbours("record", "replace_one")', 'return Neighbours("record", "add_remove")'),
+    ),
+)

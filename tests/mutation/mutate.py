@@ -1,0 +1,132 @@
+"""Apply each defect of `changes` to a copy of the package and say which test catches it.
+
+    python tests/mutation/mutate.py [part of a name ...]
+
+A test catches a defect when it fails; a change that breaks the import or the collection proves nothing and is an
+error here. The same tests must pass on an unchanged copy.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from changes import CHANGES, Change
+
+ROOT = Path(__file__).parents[2]
+AT_ONCE = 2
+TESTS_FAILED = 1  # exit codes of pytest
+
+
+class Unusable(Exception):
+    """A change or a test run that proves nothing."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a change: the test that failed first, or None if all passed."""
+
+    change: Change
+    caught_by: str | None
+    seconds: float
+
+    def __str__(self) -> str:
+        fate = f"caught by {self.caught_by}" if self.caught_by else "SURVIVES"
+        return f"{self.change.name}: {fate} ({self.seconds:.0f} s)"
+
+
+def copied(change: Change | None, folder: Path) -> Path:
+    """A copy of src/ with the change made in it."""
+    source = folder / "src"
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for edit in change.edits if change else ():
+        path = source / "privmix" / edit.path
+        if not path.is_file():
+            raise Unusable(
+                f"change {change.name!r}: there is no file {edit.path}; adapt the change to the sources."
+            )
+        text = path.read_text()
+        if edit.before not in text:
+            raise Unusable(
+                f"change {change.name!r}: {edit.path} does not contain {edit.before!r}; "
+                "adapt the change to the sources."
+            )
+        path.write_text(text.replace(edit.before, edit.after))
+    return source
+
+
+def tested(source: Path, tests: Sequence[str], name: str) -> str | None:
+    """The first of these tests that fails on that copy of the package, or None."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(source),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(source.parent / "hypothesis"),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    where = subprocess.run(
+        [sys.executable, "-c", "import importlib.util as u; print(u.find_spec('privmix').origin)"],
+        cwd=source.parent, env=environment, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    if not Path(where).is_relative_to(source):
+        raise Unusable(f"{name}: the tests would import {where} instead of the copy in {source}.")
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if run.returncode == 0:
+        return None
+    failed = re.search(r"^FAILED (.+?)(?: - |$)", run.stdout, re.MULTILINE)
+    erred = re.search(
+        r"^ERROR (\S+::.+?)(?: - |$)", run.stdout, re.MULTILINE
+    )  # in a fixture, which runs the package too
+    if run.returncode != TESTS_FAILED or not (failed or erred):
+        raise Unusable(
+            f"{name}: pytest ended with {run.returncode}.\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+        )
+    return (failed or erred)[1]
+
+
+def mutate(changes: Sequence[Change], folder: Path) -> list[Outcome]:
+    """The outcome of each change, once the tests have passed on copies without any.
+
+    All copies are made first, so that a change which fits nowhere is told at once.
+    """
+    every = sorted({test for change in changes for test in change.tests})
+    parts = [part for part in (every[start::AT_ONCE] for start in range(AT_ONCE)) if part]
+    plain = [copied(None, folder / f"unchanged-{number}") for number in range(len(parts))]
+    sources = [copied(change, folder / str(number)) for number, change in enumerate(changes)]
+
+    def outcome(change: Change, source: Path) -> Outcome:
+        started = time.monotonic()
+        caught_by = tested(source, change.tests, f"change {change.name!r}")
+        return Outcome(change, caught_by, time.monotonic() - started)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for failed in pool.map(tested, plain, parts, ["unchanged"] * len(parts)):
+            if failed:
+                raise Unusable(f"{failed} fails on the unchanged package: it cannot catch anything.")
+        return list(pool.map(outcome, changes, sources))
+
+
+def main() -> int:
+    """Try the changes whose names contain one of the arguments, or all."""
+    wanted = [
+        change for change in CHANGES if not sys.argv[1:] or any(part in change.name for part in sys.argv[1:])
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = mutate(wanted, Path(folder))
+    print(*outcomes, sep="\n")
+    survivors = sum(outcome.caught_by is None for outcome in outcomes)
+    print(f"{len(outcomes) - survivors} of {len(outcomes)} caught")
+    return bool(survivors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
