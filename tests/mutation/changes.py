@@ -153,12 +153,16 @@ CHANGES = (
     _change(
         "sensitivity of the means of DP-EM halved",
         OF_REPLAY,
-        (DP_EM, "l2 = self.neighbours.difference(1.0, opposed=True)", "l2 = 1.0"),
+        (
+            DP_EM,
+            "l1=reach.l1 / count, l2=reach.l2 / count",
+            "l1=reach.l1 / 2 / count, l2=reach.l2 / 2 / count",
+        ),
     ),
     _change(
         "sensitivity of the second moments of DP-EM halved",
         OF_REPLAY,
-        (DP_EM, "sensitivity=self.neighbours.difference(1.0, opposed=False) /", "sensitivity=0.5 /"),
+        (DP_EM, "sensitivity=sensitivity.second_moments(self.neighbours) /", "sensitivity=0.5 /"),
     ),
     # Ledger.
     _change("Laplace event forgotten", WRITES, (NOISE, "ledger.append(Laplace(label, epsilon))", "pass")),

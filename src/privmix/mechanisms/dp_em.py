@@ -31,7 +31,7 @@ from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spe
 from privmix.mixture import em, kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Prior, estimate
-from privmix.privacy import noise
+from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import Budget, Composition, claim
 from privmix.privacy.calibration import Share, equal_shares
 from privmix.privacy.ledger import Ledger
@@ -119,31 +119,26 @@ class _Curator:
 
     def noise_variance(self, counts: np.ndarray) -> np.ndarray:
         """Size of the noise in each covariance: the second moment's deviation, and the mean's squared."""
-        opposed, aligned = (self.neighbours.difference(1.0, opposed=flag) for flag in (True, False))
-        of_means = (
-            math.sqrt(2) / self.share.laplace_epsilon if self.laplace else self.share.gaussian_multiplier
-        )
-        return aligned * self.share.gaussian_multiplier / counts + (opposed * of_means / counts) ** 2
+        multiplier = self.share.gaussian_multiplier
+        per_mean = math.sqrt(2) / self.share.laplace_epsilon if self.laplace else multiplier
+        of_means = sensitivity.sums(self.neighbours, dimensions=1).l2 * per_mean / counts
+        return sensitivity.second_moments(self.neighbours) * multiplier / counts + of_means**2
 
     def _counts(self, counts: np.ndarray) -> np.ndarray:
         """Ñ_k. Under replace-one the weights are released and multiplied by the public N."""
         size = self.rows if self.neighbours.relation == "replace_one" else 1
-        released = self._vector(
-            counts / size,
-            l1=self.neighbours.difference(1.0, opposed=True) / size,
-            l2=self.neighbours.difference(1.0, opposed=False) / size,
-            label="weights",
-        )
+        reach = sensitivity.counts(self.neighbours)
+        released = self._vector(counts / size, l1=reach.l1 / size, l2=reach.l2 / size, label="weights")
         return np.maximum(released * size, 1.0)
 
     def _mean(self, mean: np.ndarray, count: float) -> np.ndarray:
-        l2 = self.neighbours.difference(1.0, opposed=True) / count
-        return self._vector(mean, l1=math.sqrt(len(mean)) * l2, l2=l2, label="means")
+        reach = sensitivity.sums(self.neighbours, dimensions=len(mean))
+        return self._vector(mean, l1=reach.l1 / count, l2=reach.l2 / count, label="means")
 
     def _second_moment(self, matrix: np.ndarray, count: float) -> np.ndarray:
         return noise.gaussian_symmetric(
             matrix,
-            sensitivity=self.neighbours.difference(1.0, opposed=False) / count,
+            sensitivity=sensitivity.second_moments(self.neighbours) / count,
             multiplier=self.share.gaussian_multiplier,
             source=self.source,
             ledger=self.ledger,

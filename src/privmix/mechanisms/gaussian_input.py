@@ -47,6 +47,7 @@ class GaussianInput(Mechanism):
             source=rng.noise,
             ledger=ledger,
             label="record",
+            coordinates=len(spec.domain.axes),
         )
         return Reports(input_noise.report_columns(rows), ledger.events, claim(ledger.events, budget, "exact"))
 

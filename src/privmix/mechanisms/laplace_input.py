@@ -41,6 +41,7 @@ class LaplaceInput(Mechanism):
             source=rng.noise,
             ledger=ledger,
             label="record",
+            coordinates=len(spec.domain.axes),
         )
         return Reports(
             input_noise.report_columns(rows), ledger.events, claim(ledger.events, budget, "linear")
