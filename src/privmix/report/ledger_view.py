@@ -14,6 +14,7 @@ KINDS = {
     "gaussian": "Gaussian noise",
     "laplace": "Laplace noise",
     "randomized_response": "Randomized response",
+    "selection": "Private choice",
 }
 THEOREMS = {
     "linear": "Basic composition: the ε of all releases add up, and so do the δ.",
