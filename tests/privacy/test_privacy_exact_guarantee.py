@@ -39,7 +39,7 @@ def test_no_output_of_discrete_laplace_tells_neighbours_apart_by_more_than_epsil
         np.zeros(size), sensitivity=sensitivity, epsilon=epsilon, source=source, ledger=ledger, label="x"
     )
     assert ledger.events == [Laplace("x", epsilon)]
-    distance, scale = math.floor(sensitivity / STEP + size), exact.whole_steps(source.asked[-1][1])
+    distance, scale = math.floor(sensitivity / STEP + size), exact.laplace_steps(source.asked[-1][1])
     assert _largest_log_ratio(distance, scale) <= epsilon * (1 + 1e-12)
     # The twins: neither a scale one tenth smaller, nor rounding that is not paid for, passes.
     assert _largest_log_ratio(distance, 0.9 * distance / epsilon) > epsilon
@@ -54,7 +54,7 @@ def test_opendp_itself_agrees_with_the_epsilon_and_the_multiplier_of_the_ledger(
     common = {"sensitivity": sensitivity, "source": source, "ledger": Ledger(), "label": "x"}
     noise.laplace(np.zeros(size), epsilon=0.3, **common)
     measurement = make_laplace(
-        exact._integers(), l1_distance(T="i64"), float(exact.whole_steps(source.asked[-1][1]))
+        exact._integers(), l1_distance(T="i64"), float(exact.laplace_steps(source.asked[-1][1]))
     )
     assert measurement.map(math.floor(sensitivity / STEP + size)) <= 0.3
     noise.gaussian(np.zeros(size), multiplier=2.5, **common)
@@ -122,3 +122,29 @@ def test_discrete_gaussian_is_concentrated_as_the_theorem_says(order):
         other = -((steps - shift) ** 2) / (2 * sigma**2) - special.logsumexp(-(steps**2) / (2 * sigma**2))
         divergence = special.logsumexp(order * logs + (1 - order) * other) / (order - 1)
         assert divergence <= order * shift**2 / (2 * sigma**2) * (1 + 1e-9)
+
+
+def _laplace_delta(epsilon: float, shift: int, scale: float) -> float:
+    """Σ_k max(0, P(k) - e^ε P(k - shift)) of the discrete Laplace law on the lattice."""
+    law, steps = (
+        stats.dlaplace(1 / scale),
+        np.arange(-math.ceil(40 * scale) - shift, math.ceil(40 * scale) + shift),
+    )
+    return float(np.maximum(law.pmf(steps) - math.exp(epsilon) * law.pmf(steps - shift), 0.0).sum())
+
+
+def _continuous_laplace_delta(epsilon: float, spent: float) -> float:
+    """max(0, 1 - exp((ε - ε₀)/2)) for one Laplace release of ε₀: the profile that compositions assume."""
+    return max(0.0, -math.expm1((epsilon - spent) / 2))
+
+
+@pytest.mark.parametrize("shift", [1, 2, 7, 60])
+@pytest.mark.parametrize("spent", [0.05, 0.3, 1.0, 4.0])
+def test_discrete_laplace_loses_no_more_than_the_continuous_law_that_compositions_assume(shift, spent):
+    """At every ε of a grid; and the twin: without the extra step it does lose more."""
+    asked = shift / spent
+    grid = np.linspace(0, spent, 40)[:-1]
+    assumed = np.array([_continuous_laplace_delta(epsilon, spent) for epsilon in grid])
+    drawn = exact.laplace_steps(asked * STEP)
+    assert (np.array([_laplace_delta(epsilon, shift, drawn) for epsilon in grid]) <= assumed + 1e-12).all()
+    assert (np.array([_laplace_delta(epsilon, shift, asked) for epsilon in grid]) > assumed).any()

@@ -164,8 +164,8 @@ def test_impossible_oracles_are_refused_with_the_value(kind, k, epsilon, said):
 @pytest.mark.parametrize(
     ("codes", "said"),
     [
-        (np.array([0, 5]), "0 ... 5"),
-        (np.array([-1, 2]), "-1 ... 2"),
+        (np.array([0, 5]), "must lie in 0 ... 4"),
+        (np.array([-1, 2]), "must lie in 0 ... 4"),
         (np.array([0.0, 1.0]), "float64"),
         (np.array([[0, 1]]), r"\(1, 2\)"),
         (np.array([True, False]), "bool"),
@@ -187,8 +187,8 @@ FOREIGN = [
     (LocalHashing(9, 1.0), np.array([(40_000, 0, 0)], LocalHashing(9, 1.0).report)),
     (LocalHashing(9, 1.0), np.array([(0, 0, 4)], LocalHashing(9, 1.0).report)),
     (SubsetSelection(9, 1.0), np.zeros((3, 5), np.uint8)),
-    (SubsetSelection(100, 3.0), np.full((3, 5), 100, np.uint8)),
-    (SubsetSelection(100, 3.0), np.zeros((3, 4), np.uint8)),
+    (SubsetSelection(100, 3.0), np.full((3, 4), 100, np.uint8)),
+    (SubsetSelection(100, 3.0), np.zeros((3, 7), np.uint8)),
     (HadamardResponse(4, 1.0), np.array([6])),
 ]
 

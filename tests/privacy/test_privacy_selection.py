@@ -38,7 +38,7 @@ class Fixed:
 def _largest_loss(epsilon, sensitivity, moves, monotonic):
     """Largest |log ratio| of any option over base scores and all combinations of moves of single scores."""
     found = 0.0
-    for base in itertools.product([0.0, 2.0, 120.0], repeat=3):
+    for base in itertools.product([0.0, 2.0, 60.0 * sensitivity / epsilon, 1e5], repeat=3):
         before = probabilities(base, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic)
         for move in itertools.product(moves, repeat=3):
             scores = np.add(base, move)
@@ -53,6 +53,12 @@ def test_no_neighbour_changes_a_probability_by_more_than_epsilon(epsilon, sensit
     moves = (-sensitivity, 0.0, sensitivity)
     loss = _largest_loss(epsilon, sensitivity, moves, monotonic=False)
     assert 0.99 * epsilon <= loss <= epsilon * (1 + 1e-9)
+
+
+def test_no_possible_option_becomes_impossible():
+    """However far behind: a probability of 0 on one dataset alone would break every epsilon."""
+    for scores in ([0.0, -75.0], [0.0, -1e6], [-1e300, 1e300]):
+        assert probabilities(np.array(scores), sensitivity=1.0, epsilon=1.0).min() >= np.exp(-70.0) / 2
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
@@ -153,8 +159,8 @@ def test_the_order_of_the_options_does_not_matter(scores, seed):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scores": [1.0, math.nan]}, "option 1 has the score nan"),
-        ({"scores": [math.inf, 1.0]}, "option 0 has the score inf"),
+        ({"scores": [1.0, math.nan]}, "1 of 2 scores"),
+        ({"scores": [math.inf, 1.0]}, "1 of 2 scores"),
         ({"scores": [-math.inf, -math.inf]}, "all 2 options are impossible"),
         ({"scores": []}, r"shape \(0,\)"),
         ({"scores": [[1.0], [2.0]]}, r"shape \(2, 1\)"),

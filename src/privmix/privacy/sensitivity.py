@@ -3,7 +3,8 @@
 A record contributes with responsibilities γ (γ_k ≥ 0, Σ γ_k = 1), computed from parameters that are public or
 already released, and as a point z_k in the coordinates of component k, clipped to ‖z_k‖₂ ≤ c (`radius`). Because
 Σ γ_k² ≤ 1 no bound has a factor K. All functions take `Neighbours`, which turns the bound on a record's
-contribution into that on a unit's (`Neighbours.difference`), for sums over records. Every bound is reached.
+contribution into that on a unit's (`Neighbours.difference`), for sums over records. The bounds are reached where K ≥ 2
+and d ≥ 2.
 """
 
 import math

@@ -20,8 +20,9 @@ EQUAL = 1e-9
 def best_for(k: int, epsilon: float, among: Sequence[type[Oracle]] = ORACLES) -> Oracle:
     """The oracle with the least variance for an empty answer, from public values alone.
 
-    Among all it is GRR where subset selection is GRR too, and subset selection elsewhere; its lead over OUE and
-    OLH vanishes as k grows, while its reports and its time grow with k, as OUE's do. Among GRR, OUE and OLH it is
+    Among all it is GRR where subset selection is GRR too, Hadamard where that equals subset selection (k a power
+    of two and ε small), and subset selection elsewhere; its lead over OUE and OLH vanishes as k grows, while its
+    reports and its time grow with k, as OUE's do. Among GRR, OUE and OLH it is
     GRR exactly where k < 3 e^ε + 2 (Wang, Blocki, Li, Jha 2017).
     """
     if not among:

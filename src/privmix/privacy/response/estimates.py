@@ -9,7 +9,9 @@ CHEBYSHEV_95 = math.sqrt(1 / 0.05)  # P(|X - EX| >= t sd) <= 1/t²
 
 
 def intervals(estimate: float, standard_error: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """95 % intervals for a share, cut to [0, 1]: the normal one and Chebyshev's, which needs no normality."""
+    """95 % intervals for a share, cut to [0, 1]: the normal one, and Chebyshev's, which needs no
+    normality. Both take the standard error as known; it is itself estimated.
+    """
 
     def around(width: float) -> tuple[float, float]:
         low, high = estimate - width * standard_error, estimate + width * standard_error

@@ -74,7 +74,7 @@ class Oracle(ABC):
         if len(codes) and not (codes.min() >= 0 and codes.max() < self.categories):
             raise UserError(
                 f"randomized response {label!r}: codes must lie in 0 ... {self.categories - 1}, "
-                f"got {codes.min()} ... {codes.max()}."
+                "but some do not; clip or recode them."
             )
         ledger.append(RandomizedResponse(label, self.epsilon))
         return self._randomise(codes, source)
@@ -89,10 +89,12 @@ class Oracle(ABC):
     def standard_error(self, support: np.ndarray, n: int) -> np.ndarray:
         """Estimated standard deviation of each share: the binomial spread of support/n over (p - q).
 
-        It counts the sampling of people too, and so is no less than the root of `variance`.
+        It counts the sampling of people too. The support is an estimate of its own probability, which lies between
+        q and p whatever the truth: the spread is never taken to be less than at the calmer of these two ends.
         """
         supported = self._supported(support, n)
-        return np.sqrt(supported * (1 - supported) / n) / (self.truth - self.other)
+        calmest = min(end * (1 - end) for end in (self.truth, self.other))
+        return np.sqrt(np.maximum(supported * (1 - supported), calmest) / n) / (self.truth - self.other)
 
     def variance(self, n: int, share: float) -> float:
         """Variance of the estimate of an answer that this share of n given people have.

@@ -21,14 +21,21 @@ class SubsetSelection(Oracle):
     p = ω e^ε / (ω e^ε + k - ω). There are (k - ω)/ω times as many sets without an answer as with it, so a given
     set is e^ε times as likely for those in it as for those not: ε-LDP. For many people no channel estimates
     shares better in the worst case (Ye and Barg 2018; also the k-subset mechanism of Wang, Huang et al. 2016).
-    ω = k/(e^ε + 1), rounded, at least 1; with ω = 1 it is GRR. A given other answer is in the set with
-    q = (ω - p)/(k - 1).
+    ω is k/(e^ε + 1) rounded to the side of less variance, at least 1; with ω = 1 it is GRR. A given other answer
+    is in the set with q = (ω - p)/(k - 1).
     """
 
     @property
     def size(self) -> int:
         """ω: how many answers a report names."""
-        return max(1, round(self.categories * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))))
+        ideal = self.categories * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
+        return min({max(1, math.floor(ideal)), max(1, math.ceil(ideal))}, key=self._empty_variance)
+
+    def _empty_variance(self, size: int) -> float:
+        """n times the variance of an empty answer's share with sets of that size: q(1-q) / (p-q)²."""
+        p = size / (size + (self.categories - size) * math.exp(-self.epsilon))
+        q = (size - p) / (self.categories - 1)
+        return q * (1 - q) / (p - q) ** 2
 
     @property
     def lie(self) -> float:
