@@ -71,6 +71,17 @@ class Project:
             check=False,
         )
 
+    def start(self, *arguments: str) -> subprocess.Popen:
+        """Start Snakemake, in a process group of its own, silently."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
     def planned(self, *arguments: str) -> set[tuple[str, str, str]]:
         """(rule, mechanism, epsilon) of every job that the next run would do."""
         result = self.snakemake("--dry-run", "--quiet", "host", *arguments)
