@@ -349,11 +349,6 @@ def read_private(path: Path) -> tuple[PrivateInfo, list[dict[str, np.ndarray]]]:
     return info_of(table, PrivateInfo), replicates
 
 
-def epsilon_name(epsilon: float) -> str:
-    """How an epsilon is written in paths: `eps-0.1`, `eps-inf`."""
-    return f"eps-{format(epsilon, 'g')}"
-
-
 def dumps(value: Any) -> str:
     """Compact JSON with sorted keys, for command lines and digests."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

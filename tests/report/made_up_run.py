@@ -28,7 +28,6 @@ from privmix.artefacts import (
     RowCounts,
     ScoresInfo,
     clean_schema,
-    epsilon_name,
     write_json,
     write_table,
 )
@@ -344,7 +343,7 @@ def _write_job(
         models=tuple(models),
         failure=failure,
     )
-    write_json(root / f"data/models/{data.name}/{name}/{epsilon_name(epsilon)}.json", model)
+    write_json(root / f"data/models/{data.name}/{name}/eps-{epsilon:g}.json", model)
     x = np.geomspace(0.001, 1, 60)
     info = ScoresInfo(
         **{key: shown[key] for key in ("dataset", "mechanism", "method", "trust", "epsilon")},
@@ -354,7 +353,7 @@ def _write_job(
         failure=failure,
     )
     table = pa.Table.from_pylist(rows, RESULT_SCHEMA)
-    write_table(root / f"data/scores/{data.name}/{name}/{epsilon_name(epsilon)}.parquet", table, info)
+    write_table(root / f"data/scores/{data.name}/{name}/eps-{epsilon:g}.parquet", table, info)
 
 
 def _model(

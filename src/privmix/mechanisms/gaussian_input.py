@@ -12,7 +12,7 @@ from pydantic import Field
 
 from privmix.mechanisms import input_noise
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters
-from privmix.mixture.deconvolve import ScaleMixture
+from privmix.mixture.scale_mixture import gaussian_scales
 from privmix.privacy import noise
 from privmix.privacy.accounting import Budget, claim, gaussian_mu
 from privmix.privacy.ledger import Ledger
@@ -54,7 +54,6 @@ class GaussianInput(Mechanism):
     def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """A mixture from the reports."""
         sigma = diameter(spec) / gaussian_mu(budget.epsilon, budget.delta)
-        dimensions = len(spec.domain.axes)
-        scales = ScaleMixture(np.ones(1), np.full((1, dimensions), sigma**2))
+        scales = gaussian_scales(sigma, len(spec.domain.axes))
         fitted = input_noise.fit_rows(view, spec, scales, self.reading, rng)
         return Release(fitted.mixture, view.events, view.claim, notes=list(fitted.notes))
