@@ -7,7 +7,7 @@ from privmix.mixture.em import fit, loop, public_start
 from privmix.mixture.kernel import em_pass, observe, observe_boxes
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Prior
-from privmix.mixture.relocation import relocated, removal_costs
+from privmix.mixture.relocation import planted_on_worst, relocated, removal_costs
 from privmix.mixture.starts import seeded_start
 
 FLOOR = np.full(2, 1e-8)
@@ -243,3 +243,41 @@ def test_a_seeded_start_covers_separated_clusters():
         covered += len(np.unique(means.round(1), axis=0)) == 4
     # drawing by mass alone would cover all four in 9 of 100 cases
     assert covered >= 28
+
+
+def test_a_record_alone_in_a_far_place_is_offered_the_component_that_is_missed_least():
+    rng = np.random.default_rng(4)
+    crowd = np.concatenate([rng.normal(centre, 0.05, (300, 2)) for centre in (-0.4, 0.3)])
+    alone = np.array([[0.9, -0.9]])
+    observations, floor = observe(np.concatenate([crowd, alone])), np.full(2, 1e-6)
+    first = public_start(-np.ones(2), np.ones(2), 3, np.random.default_rng(1))
+    start = loop(observe(crowd), first, floor=floor).mixture
+    planted = planted_on_worst(observations, start, floor)
+    cheapest = int(np.argmin(removal_costs(observations, start)))
+    assert planted.means[cheapest] == pytest.approx(alone[0])
+    assert planted.covariances[cheapest] == pytest.approx(np.diag(floor))
+    assert planted.weights[cheapest] == pytest.approx(1 / 601)
+    assert planted.weights.sum() == pytest.approx(1)
+
+
+def test_the_last_offer_is_taken_if_it_is_better_and_refused_if_it_is_worse(monkeypatch):
+    rng = np.random.default_rng(4)
+    centres = rng.uniform(-0.8, 0.8, (6, 2))
+    observations, floor = (
+        observe(np.repeat(centres, 100, axis=0) + rng.normal(0, 0.02, (600, 2))),
+        np.full(2, 1e-6),
+    )
+    good = fit(observations, 6, floor=floor, rng=np.random.default_rng(0))
+    poor = Mixture(
+        np.full(6, 1 / 6), np.full((6, 2), 0.9) + 0.001 * np.arange(6)[:, None], np.stack([np.eye(2)] * 6)
+    )
+
+    def fitted_when_offered(offer: Mixture) -> float:
+        monkeypatch.setattr("privmix.mixture.em.planted_on_worst", lambda *_: offer)
+        return fit(
+            observations, 6, floor=floor, rng=np.random.default_rng(1), start=poor, relocations=1, max_iter=5
+        ).log_likelihood
+
+    refused = fitted_when_offered(poor)
+    assert refused < good.log_likelihood - 0.1
+    assert fitted_when_offered(good.mixture) >= good.log_likelihood - 1e-6
