@@ -337,6 +337,16 @@ def read_clean(path: Path) -> CleanData:
     )
 
 
+def train_batches(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
+    """The training points of a clean Parquet, so many rows at a time, (n, d): for `mixture.stream`."""
+    with pq.ParquetFile(path) as file:
+        axes = [name for name in file.schema_arrow.names if name.startswith("x")]
+        for batch in file.iter_batches(rows, columns=[*axes, "split"], use_threads=False):
+            split = batch.column("split")
+            train = np.from_dlpack(split.indices) == split.dictionary.to_pylist().index("train")
+            yield np.column_stack([np.from_dlpack(batch.column(name))[train] for name in axes])
+
+
 def read_private(path: Path) -> tuple[PrivateInfo, list[dict[str, np.ndarray]]]:
     """What a private Parquet says of itself, and the columns of each replicate's reports."""
     table = read_table(path)

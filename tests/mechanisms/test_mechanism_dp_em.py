@@ -12,13 +12,14 @@ from privmix.mechanisms.dp_em import DpEm
 from privmix.mixture import em, kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Prior, estimate
+from privmix.mixture.observations import observe
 from privmix.privacy.accounting import Budget
 
 BUDGET = Budget(1.0, 1e-6)
 
 
 def _moments(points, mixture):
-    return kernel.em_pass(kernel.observe(points), mixture)
+    return kernel.em_pass(observe(points), mixture)
 
 
 def _two_far_components(dimensions):

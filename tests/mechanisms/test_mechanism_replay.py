@@ -11,6 +11,7 @@ from privmix.mechanisms import dp_em
 from privmix.mechanisms.base import Randomness, Records, seeded
 from privmix.mixture import em, kernel
 from privmix.mixture.moments import Moments, Prior, estimate
+from privmix.mixture.observations import observe
 from privmix.privacy.accounting import Budget
 from privmix.privacy.streams import stream
 
@@ -56,7 +57,7 @@ def played(request, monkeypatch):
 
 
 def _exact(mixture):
-    return kernel.em_pass(kernel.observe(clusters()), mixture)
+    return kernel.em_pass(observe(clusters()), mixture)
 
 
 def test_every_release_is_the_statistic_plus_its_noise_over_the_noised_count(played):

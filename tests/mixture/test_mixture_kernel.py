@@ -6,10 +6,10 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from privmix.errors import UserError
-from privmix.mixture import kernel
-from privmix.mixture.kernel import aggregate, compress, em_pass, observe, observe_boxes
+from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Prior, estimate
+from privmix.mixture.observations import aggregate, compress, observe, observe_boxes, sampled
 
 
 def random_mixture(k: int, d: int, seed: int = 0) -> Mixture:
@@ -99,13 +99,17 @@ def test_em_never_descends(seed, boxes, with_prior):
 def test_a_box_is_the_mean_over_its_uniform_density():
     lower, upper = np.array([[-0.3, 0.1]]), np.array([[0.5, 0.3]])
     inside = np.random.default_rng(0).uniform(lower, upper, (400_000, 2))
-    expected = observe(inside).features.mean(axis=0)
-    np.testing.assert_allclose(observe_boxes(lower, upper).features[0], expected, atol=2e-3)
+    for got, expected in zip(
+        observe_boxes(lower, upper).covariance(), observe(inside).covariance(), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, atol=2e-3)
 
 
 def test_a_box_of_no_size_is_a_point():
     points = np.random.default_rng(0).normal(size=(20, 3))
-    np.testing.assert_allclose(observe_boxes(points, points).features, observe(points).features)
+    boxes = observe_boxes(points, points)
+    np.testing.assert_array_equal(boxes.points, points)
+    assert not boxes.spread.any()
 
 
 def test_compress_changes_nothing_but_the_rows():
@@ -129,7 +133,8 @@ def test_aggregate_keeps_total_moments_and_shares_responsibilities():
     cells = rng.integers(-5, 5, 300)
     gathered = aggregate(full, cells)
     assert len(gathered) == 10
-    np.testing.assert_allclose(gathered.weights @ gathered.features, weights @ full.features)
+    for one, other in zip(gathered.covariance(), full.covariance(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     one = Mixture([1.0], [[0.0, 0.0]], [np.eye(2)])
     same(em_pass(full, one), em_pass(gathered, one), rtol=1e-12)
 
@@ -142,7 +147,7 @@ def test_aggregate_needs_one_integer_for_each_record():
 def test_a_systematic_sample_follows_the_weights():
     weights = np.array([0.0, 1.0, 3.0, 96.0] * 25)
     observations = observe(np.arange(100.0)[:, None], weights)
-    drawn = kernel.sampled(observations, 50, np.random.default_rng(0))
+    drawn = sampled(observations, 50, np.random.default_rng(0))
     assert drawn.weights.sum() == 50
     share = np.bincount(drawn.points[:, 0].astype(int) % 4, drawn.weights, minlength=4)
     assert share[0] == 0

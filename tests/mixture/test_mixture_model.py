@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
@@ -70,6 +72,102 @@ def test_restored_is_the_density_in_original_units():
     np.testing.assert_allclose(mixture.restored(centre, scale).log_density(original), expected, atol=1e-7)
 
 
+scales = st.floats(0.01, 100).flatmap(lambda size: st.sampled_from([size, -size]))
+
+
+@given(
+    centre=st.tuples(*[st.floats(-1000, 1000)] * 2),
+    scale=st.tuples(scales, scales),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=50, deadline=None)
+def test_normalised_is_the_density_of_the_normalised_points_and_restored_undoes_it(centre, scale, seed):
+    mixture = random_mixture(3, 2, seed)
+    points = mixture.sample(20, np.random.default_rng(seed))
+    normalised = mixture.normalised(centre, scale)
+    # The density falls by the Jacobian. The atol is for digits lost in (v - centre) beside a large centre.
+    np.testing.assert_allclose(
+        normalised.log_density((points - centre) * scale),
+        mixture.log_density(points) - np.log(np.abs(scale)).sum(),
+        atol=1e-8,
+    )
+    back = normalised.restored(centre, scale)
+    np.testing.assert_allclose(back.means, mixture.means, atol=1e-12 * (1 + np.abs(centre).max()))
+    np.testing.assert_allclose(back.covariances, mixture.covariances, rtol=1e-12)
+    np.testing.assert_allclose(back.weights, mixture.weights, rtol=1e-14)
+
+
+def test_one_number_is_a_centre_or_scale_for_every_coordinate():
+    mixture = random_mixture(2, 3)
+    np.testing.assert_array_equal(
+        mixture.normalised(1, 2).covariances, mixture.normalised([1] * 3, [2] * 3).covariances
+    )
+    np.testing.assert_array_equal(mixture.restored(1, 2).means, mixture.restored([1] * 3, [2] * 3).means)
+
+
+@pytest.mark.parametrize("method", ["normalised", "restored"])
+@pytest.mark.parametrize(
+    ("centre", "scale"),
+    [
+        ([0.0, 0.0], [1.0, 0.0]),
+        ([0.0, np.nan], 1.0),
+        (0.0, np.inf),
+        ([[0.0], [1.0]], 1.0),
+        (0.0, [1.0, 1, 1]),
+    ],
+)
+def test_axes_that_are_no_change_of_units_are_refused(method, centre, scale):
+    with pytest.raises(UserError, match="centre and scale must"):
+        getattr(random_mixture(2, 2), method)(centre, scale)
+
+
+@pytest.mark.parametrize(("kind", "theirs"), [("full", "full"), ("diagonal", "diag"), ("tied", "tied")])
+@pytest.mark.parametrize(("k", "d"), [(1, 1), (3, 2), (2, 4)])
+def test_criteria_and_parameter_counts_are_scikit_learns(kind, theirs, k, d):
+    points = np.random.default_rng(0).normal(size=(200, d))
+    model = GaussianMixture(k, covariance_type=theirs, random_state=0).fit(points)
+    mixture = Mixture.from_sklearn(model)
+    assert mixture.n_parameters(kind) == model._n_parameters()
+    assert mixture.bic(points, covariance=kind) == pytest.approx(model.bic(points), rel=1e-10)
+    assert mixture.aic(points, covariance=kind) == pytest.approx(model.aic(points), rel=1e-10)
+
+
+def test_full_covariances_are_what_is_counted_unless_told():
+    mixture = random_mixture(3, 2)
+    assert mixture.n_parameters() == 2 + 3 * 2 + 3 * 3
+    points = mixture.sample(10, np.random.default_rng(0))
+    assert mixture.bic(points) == mixture.bic(points, covariance="full")
+    assert mixture.aic(points) == mixture.aic(points, covariance="full")
+    with pytest.raises(UserError, match="full, diagonal, tied, but 'diag'"):
+        mixture.bic(points, covariance="diag")
+
+
+def test_a_weighted_criterion_is_that_of_the_repeated_points():
+    mixture = random_mixture(3, 2)
+    points = mixture.sample(6, np.random.default_rng(0))
+    counts = np.array([3, 1, 0, 2, 5, 1])
+    repeated = np.repeat(points, counts, axis=0)
+    assert mixture.bic(points, counts) == pytest.approx(mixture.bic(repeated), rel=1e-12)
+    assert mixture.aic(points, counts) == pytest.approx(mixture.aic(repeated), rel=1e-12)
+
+
+def test_an_impossible_point_counts_only_with_weight():
+    mixture, points = random_mixture(2, 1), np.array([[0.0], [1e300]])
+    assert mixture.bic(points) == np.inf
+    assert mixture.bic(points, [1.0, 0.0]) == mixture.bic(points[:1])
+
+
+@pytest.mark.parametrize("weights", [[1.0], [2.0, -1.0], [1.0, np.nan], [[1.0, 1.0]], [0.0, 0.0]])
+def test_a_criterion_refuses_bad_weights(weights):
+    with pytest.raises(UserError, match="weight"):
+        random_mixture(2, 2).aic(np.zeros((2, 2)), weights)
+
+
+def test_a_criterion_of_no_points_is_refused():
+    with pytest.raises(UserError, match="needs data"):
+        random_mixture(2, 2).bic(np.empty((0, 2)))
+
+
 def test_sklearn_round_trip_keeps_parameters_and_density():
     mixture = random_mixture(4, 3)
     model = mixture.to_sklearn()
@@ -103,7 +201,12 @@ def test_from_sklearn_refuses_an_unfitted_model():
         ([1.0], [[0.0, 0.0]], [[[1.0]]], "shapes"),
         ([0.5, 0.6], [[0.0], [1.0]], [[[1.0]], [[1.0]]], "sum to 1"),
         ([1.5, -0.5], [[0.0], [1.0]], [[[1.0]], [[1.0]]], "non-negative"),
+        ([1.0, np.nan], [[0.0], [1.0]], [[[1.0]], [[1.0]]], "weights .* finite"),
+        ([np.inf, -np.inf], [[0.0], [1.0]], [[[1.0]], [[1.0]]], "weights .* finite"),
         ([1.0], [[np.nan]], [[[1.0]]], "means .* finite"),
+        ([1.0], [[0.0, 0.0]], [[[1.0, 0.0], [0.0, np.inf]]], "covariances .* finite"),
+        ([1.0], [[0.0, 0.0]], [[[1.0, np.nan], [np.nan, 1.0]]], "covariances .* finite"),
+        ([], np.empty((0, 2)), np.empty((0, 2, 2)), "shapes"),
         ([1.0], [[0.0, 0.0]], [[[1.0, 0.5], [0.0, 1.0]]], "symmetric"),
         ([1.0], [[0.0, 0.0]], [[[1.0, 2.0], [2.0, 1.0]]], "positive definite"),
         ([1.0], [[0.0]], [[[0.0]]], "positive definite"),
@@ -119,10 +222,49 @@ def test_only_rounding_is_renormalised():
     assert mixture.weights.sum() == pytest.approx(1, abs=1e-15)
 
 
+def test_rounding_in_the_symmetry_of_a_covariance_is_averaged_away():
+    covariance = np.array([[2.0, 0.5 + 1e-12], [0.5, 1.0]])
+    found = Mixture([1.0], [[0.0, 0.0]], [covariance]).covariances[0]
+    assert found[0, 1] == found[1, 0] == pytest.approx(0.5 + 5e-13, abs=1e-16)
+    np.testing.assert_array_equal(np.diagonal(found), [2.0, 1.0])
+
+
 def test_a_mixture_cannot_be_changed_in_place():
     mixture = random_mixture(2, 2)
-    with pytest.raises(ValueError, match="read-only"):
-        mixture.means[0] = 0
+    for part in (mixture.weights, mixture.means, mixture.covariances, mixture.cholesky):
+        with pytest.raises(ValueError, match="read-only"):
+            part[0] = 0
+
+
+def test_a_mixture_does_not_change_with_the_arrays_it_was_made_of():
+    weights, means, covariances = np.ones(1), np.zeros((1, 2)), np.eye(2)[None].copy()
+    mixture = Mixture(weights, means, covariances)
+    weights[0], means[0], covariances[0] = 0.5, 7.0, 9.0
+    assert mixture.weights[0] == 1
+    assert (mixture.means == 0).all()
+    np.testing.assert_array_equal(mixture.covariances[0], np.eye(2))
+
+
+def test_integer_read_only_and_strided_arrays_make_the_same_mixture():
+    means, covariances = np.array([[0, 1], [2, 3]]), np.array([[[2, 1], [1, 3]], [[1, 0], [0, 1]]])
+    points = np.arange(12).reshape(6, 2)
+    plain = Mixture([0.5, 0.5], means.astype(float), covariances.astype(float))
+    strided = Mixture(np.array([0.5, 9, 0.5])[::2], np.asfortranarray(means), np.asfortranarray(covariances))
+    points.setflags(write=False)
+    for mixture in (Mixture((0.5, 0.5), means, covariances), strided):
+        np.testing.assert_array_equal(mixture.log_density(points), plain.log_density(points.astype(float)))
+        assert all(part.flags.c_contiguous for part in (mixture.weights, mixture.means, mixture.covariances))
+    np.testing.assert_array_equal(plain.log_density(points[::2]), plain.log_density(points)[::2])
+    np.testing.assert_array_equal(
+        plain.log_density(np.asfortranarray(points)[:, ::-1]), plain.log_density(points[:, ::-1].copy())
+    )
+
+
+def test_no_points_have_no_density():
+    mixture = random_mixture(3, 2)
+    assert mixture.log_density(np.empty((0, 2))).shape == (0,)
+    assert mixture.responsibilities(np.empty((0, 2))).shape == (0, 3)
+    assert mixture.sample(0, np.random.default_rng(0)).shape == (0, 2)
 
 
 @pytest.mark.parametrize("points", [[[0.0, np.nan]], [[np.inf, 0.0]], [[0.0]], [0.0, 0.0]])

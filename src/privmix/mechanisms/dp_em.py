@@ -31,6 +31,7 @@ from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spe
 from privmix.mixture import em, kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Prior, estimate
+from privmix.mixture.observations import compress, observe
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import Budget, Composition, claim
 from privmix.privacy.calibration import Share, equal_shares
@@ -73,7 +74,7 @@ class DpEm(Mechanism):
             source=rng.noise,
             ledger=ledger,
         )
-        observations = kernel.compress(kernel.observe(spec.inside(view.points)))
+        observations = compress(observe(spec.inside(view.points)))
         mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
         transcript = []
         for iteration in range(self.iterations):

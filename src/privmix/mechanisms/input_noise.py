@@ -5,8 +5,9 @@ from typing import Literal
 import numpy as np
 
 from privmix.mechanisms.base import Randomness, Reports, Spec
-from privmix.mixture import deconvolve, em, kernel
+from privmix.mixture import deconvolve, em
 from privmix.mixture.deconvolve import ScaleMixture
+from privmix.mixture.observations import observe
 
 Reading = Literal["naive", "aware"]
 
@@ -22,7 +23,7 @@ def fit_rows(reports: Reports, spec: Spec, noise: ScaleMixture, reading: Reading
     The reports are never clipped: that would bend the noise whose shape `aware` relies on.
     """
     rows = np.column_stack([reports.columns[f"y{axis}"] for axis in range(len(spec.domain.axes))])
-    observations = kernel.observe(rows)
+    observations = observe(rows)
     if reading == "naive":
         # As anyone would who takes the rows at face value: no search for what the noise has buried.
         return em.fit(

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, parameters
-from privmix.mixture import em, kernel
+from privmix.mixture import em
 from privmix.privacy.accounting import Budget, Claim
 
 
@@ -20,9 +20,8 @@ class NonPrivate(Mechanism):
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Full search on the records, covariances floored by the public resolution like everybody's."""
-        observations = kernel.compress(kernel.observe(view.points))
         fits = [
-            em.fit(observations, spec.n_components, floor=spec.floor, rng=rng.search)
+            em.fit(view.points, spec.n_components, floor=spec.floor, rng=rng.search)
             for _ in range(self.searches)
         ]
         best = max(fits, key=lambda fit: fit.log_likelihood)

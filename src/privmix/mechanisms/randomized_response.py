@@ -14,7 +14,8 @@ from pydantic import Field
 from privmix.artefacts import Proportion
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters
 from privmix.mechanisms.grid import Grid, nearly_cubic
-from privmix.mixture import em, kernel
+from privmix.mixture import em
+from privmix.mixture.observations import observe_boxes
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.response import GeneralizedResponse, intervals, project_to_simplex
@@ -76,7 +77,7 @@ class RandomizedResponse(Mechanism):
         shares = project_to_simplex(channels["cell"].estimate(support, len(view.columns["cell"])))
         kept = shares > 0
         lower, upper = grid.boxes()
-        observations = kernel.observe_boxes(lower[kept], upper[kept], shares[kept])
+        observations = observe_boxes(lower[kept], upper[kept], shares[kept])
         components = min(spec.n_components, int(kept.sum()))
         notes = []
         if components < spec.n_components:

@@ -8,6 +8,7 @@ linear in the moments of y, and the ordinary pass and the ordinary estimate make
 Reports are private already: whatever is computed from them is free.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,51 +16,53 @@ import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture import em
+from privmix.mixture.climb import climb
 from privmix.mixture.em import Fit
-from privmix.mixture.kernel import Observations, aggregate, compress, em_pass
+from privmix.mixture.kernel import em_passes
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Moments, Prior, floored
+from privmix.mixture.moments import Moments, Parameters, Prior, floored
+from privmix.mixture.observations import Observations, aggregate, compress
 from privmix.mixture.scale_mixture import ScaleMixture, gaussian_scales, laplace_scales
 from privmix.mixture.starts import public_start
 
-__all__ = ["ScaleMixture", "fit", "gaussian_scales", "laplace_scales", "noisy_pass", "observed"]
+__all__ = ["ScaleMixture", "fit", "gaussian_scales", "laplace_scales", "noisy_passes", "observed"]
 
 MOST_DIMENSIONS = 2  # reports are gathered up to this; with more they seldom share a cell
 FINENESS = 1.5  # side of a cell in n^(-1/4) standard deviations of the noise
 START_ITERATIONS = 8  # enough to rank starts
 
 
-def observed(mixture: Mixture, noise: ScaleMixture) -> Mixture:
-    """The mixture of reports: component k under noise scale j is number k J + j."""
-    d = mixture.dimensions
-    weights = mixture.weights[:, None] * noise.weights
-    covariances = mixture.covariances[:, None] + noise.covariances
-    means = np.repeat(mixture.means, len(noise.weights), axis=0)
-    return Mixture(weights.ravel(), means, covariances.reshape(-1, d, d))
+def observed(mixtures: Parameters, noise: ScaleMixture) -> Parameters:
+    """The mixtures of reports: component k under noise scale j is number k J + j."""
+    m, _, d = mixtures.means.shape
+    weights = mixtures.weights[:, :, None] * noise.weights
+    covariances = mixtures.covariances[:, :, None] + noise.covariances
+    means = np.repeat(mixtures.means, len(noise.weights), axis=1)
+    return Parameters(weights.reshape(m, -1), means, covariances.reshape(m, -1, d, d))
 
 
-def noisy_pass(observations: Observations, mixture: Mixture, noise: ScaleMixture) -> Moments:
-    """Expected moments of the records behind the reports, and the log-likelihood of the reports."""
-    k, d = mixture.means.shape
-    reports = em_pass(observations, observed(mixture, noise))
-    counts = reports.counts.reshape(k, -1, 1)
-    sums = reports.sums.reshape(k, -1, d)
-    squares = reports.squares.reshape(k, -1, d, d)
-    prior_covariance = mixture.covariances[:, None]
+def noisy_passes(data: Sequence[Observations], mixtures: Parameters, noise: ScaleMixture) -> Moments:
+    """Expected moments of the records behind the reports, and the log-likelihood of the reports, for each mixture."""
+    m, k, d = mixtures.means.shape
+    reports = em_passes(data, observed(mixtures, noise))
+    counts = reports.counts.reshape(m, k, -1, 1)
+    sums = reports.sums.reshape(m, k, -1, d)
+    squares = reports.squares.reshape(m, k, -1, d, d)
+    means, prior_covariance = mixtures.means[:, :, None], mixtures.covariances[:, :, None]
     # Both factors are symmetric, so Σ(Σ + S)⁻¹ is the transpose of what solve gives.
     gain = np.swapaxes(np.linalg.solve(prior_covariance + noise.covariances, prior_covariance), -1, -2)
     gain_transposed = np.swapaxes(gain, -1, -2)
-    offset = mixture.means[:, None] - np.einsum("kjab,kb->kja", gain, mixture.means)
-    moved = np.einsum("kjab,kjb->kja", gain, sums)
+    offset = means - (gain @ means[..., None])[..., 0]
+    moved = (gain @ sums[..., None])[..., 0]
     cross = moved[..., :, None] * offset[..., None, :]
     spread = prior_covariance - gain @ prior_covariance + offset[..., :, None] * offset[..., None, :]
     squares = (
         gain @ squares @ gain_transposed + cross + np.swapaxes(cross, -1, -2) + counts[..., None] * spread
     )
     return Moments(
-        counts=counts.sum(axis=(1, 2)),
-        sums=(moved + counts * offset).sum(axis=1),
-        squares=squares.sum(axis=1),
+        counts=counts.sum(axis=(2, 3)),
+        sums=(moved + counts * offset).sum(axis=2),
+        squares=squares.sum(axis=2),
         log_likelihood=reports.log_likelihood,
         total_weight=reports.total_weight,
     )
@@ -101,13 +104,15 @@ def fit(
     final = None
     for size in sizes:
         narrowest = resolvable(observations.total_weight, size, noise, lower, upper, floor)
-        climb = partial(em.loop, floor=narrowest, prior=prior, expectation=partial(noisy_pass, noise=noise))
-        begin = start
-        if begin is None:
+        rise = partial(climb, floor=narrowest, prior=prior, expectation=partial(noisy_passes, noise=noise))
+        if start is None:
             candidates = _starts(observations, size, noise, lower, upper, narrowest, starts, rng)
-            climbed = [climb(observations, each, tol=tol, max_iter=START_ITERATIONS) for each in candidates]
-            begin = max(climbed, key=lambda tried: tried.objective).mixture
-        tried = climb(observations, begin, tol=tol, max_iter=max_iter)
+            data = [observations] * len(candidates)
+            ranked = rise(data, Parameters.of(candidates), tol=tol, max_iter=START_ITERATIONS)
+            begin = ranked.parameters[[int(np.argmax(ranked.objective))]]
+        else:
+            begin = Parameters.of([start])
+        tried = em.ended(rise([observations], begin, tol=tol, max_iter=max_iter), 0)
         if final is not None and _criterion(tried, observations) <= _criterion(final, observations):
             break
         final = tried
@@ -178,8 +183,7 @@ def _starts(
 
 def _criterion(tried: Fit, observations: Observations) -> float:
     """Log-likelihood of the reports less one for each free parameter: half of Akaike's, larger is better."""
-    parameters = tried.mixture.n_components * observations.features.shape[1] - 1
-    return tried.log_likelihood * observations.total_weight - parameters
+    return tried.log_likelihood * observations.total_weight - tried.mixture.n_parameters()
 
 
 def _inside(
@@ -203,7 +207,8 @@ def _inside(
         return replace(final, notes=tuple(notes))
     notes.append(f"{outside} of {used} means were moved into the public box.")
     mixture = Mixture(final.mixture.weights, means, final.mixture.covariances)
-    reached = noisy_pass(observations, mixture, noise).log_likelihood / observations.total_weight
+    seen = noisy_passes([observations], Parameters.of([mixture]), noise)
+    reached = float(seen.log_likelihood[0]) / observations.total_weight
     return replace(
         final,
         mixture=mixture,

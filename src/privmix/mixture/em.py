@@ -1,31 +1,32 @@
-"""Fitting a mixture by EM: the plain loop, and the search around it that finds a good optimum.
+"""Fitting a mixture by EM: the search that finds a good optimum, then the climb to it on all the data.
 
-EM climbs to the nearest optimum, and on clustered data the nearest is far below the best. The search begins at
-several scales on a sample, climbs, then relocates components one at a time; every choice it makes is by
-likelihood. On a private synopsis all of it is free; on raw data none of it is private.
+Every choice made here is by likelihood. On a private synopsis all of it is free; on raw data none of it is private.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.mixture.kernel import Observations, compress, em_pass, sampled
+from privmix.mixture import search
+from privmix.mixture.climb import Climbed, Expectation, climb
+from privmix.mixture.kernel import em_passes
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Moments, Prior, estimate
-from privmix.mixture.relocation import planted_on_worst, relocated
-from privmix.mixture.starts import public_start, seeded_start
+from privmix.mixture.moments import Covariance, Parameters, Prior
+from privmix.mixture.observations import Data, Observations, compress, distinct, observe, sampled
+from privmix.mixture.relocation import planted_on_worst
+from privmix.mixture.starts import public_start
 
-__all__ = ["Fit", "fit", "loop", "public_start"]
+__all__ = ["Fit", "fit", "fit_many", "loop", "public_start"]
 
 SAMPLE_SHARE = 16  # the search runs on one record in this many,
-SAMPLE_LEAST = 4096  # but on no fewer than this
-START_ITERATIONS = 30  # enough to rank starts
-HOPEFUL = (
-    0.05  # nats per record: a moved component that is this far behind after 3 iterations does not catch up
-)
+SAMPLE_LEAST, SAMPLE_MOST = 2**12, 2**18  # but on no fewer and no more than this
+ACCELERATED_DIMENSIONS = 3  # measured: beyond, extrapolated steps are mostly refused
+LAST_LOOK = 10  # iterations that a component planted on the worst explained record has to pay
+FLOOR_SHARE = 1e-8  # of the data's variance on each axis: the floor when none is given
+AT_FLOOR = 1 + 1e-6
 
 
 @dataclass(frozen=True)
@@ -35,123 +36,257 @@ class Fit:
     mixture: Mixture
     log_likelihood: float  # mean per unit of weight
     objective: float  # what was maximised: the log-likelihood, plus the log prior per unit of weight
-    iterations: int  # EM iterations over all the data
+    iterations: int  # passes over all the data, one an EM iteration
     converged: bool
     notes: tuple[str, ...] = ()
 
 
 def loop(
-    observations: Observations,
+    data: Data,
     mixture: Mixture,
     *,
     floor: np.ndarray,
     prior: Prior | None = None,
     tol: float = 1e-5,
     max_iter: int = 500,
-    expectation: Callable[[Observations, Mixture], Moments] = em_pass,
+    covariance: Covariance = "full",
+    expectation: Expectation = em_passes,
 ) -> Fit:
-    """EM from a start until the objective per unit of weight gains less than `tol` in an iteration.
+    """Plain EM from one start. `expectation` is the pass over the data, or one that sees through noise."""
+    climbed = climb(
+        [data],
+        Parameters.of([mixture]),
+        floor=floor,
+        prior=prior,
+        covariance=covariance,
+        tol=tol,
+        max_iter=max_iter,
+        expectation=expectation,
+    )
+    return ended(climbed, 0)
 
-    Never descends, except from a start below the floor, which may score higher than anything the floor allows.
-    `expectation` is the pass over the data: `em_pass`, or one that sees through noise.
-    """
-    moments = expectation(observations, mixture)
-    objective = _objective(moments, mixture, prior)
-    converged, iteration = False, 0
-    while not converged and iteration < max_iter:
-        mixture = estimate(moments, floor=floor, prior=prior)
-        moments = expectation(observations, mixture)
-        before, objective = objective, _objective(moments, mixture, prior)
-        converged, iteration = abs(objective - before) < tol, iteration + 1
-    log_likelihood = moments.log_likelihood / moments.total_weight
-    return Fit(mixture, log_likelihood, objective, iteration, converged)
+
+def ended(climbed: Climbed, number: int) -> Fit:
+    """One of the climbs, as a fit."""
+    return Fit(
+        climbed.parameters.mixture(number),
+        float(climbed.log_likelihood[number]),
+        float(climbed.objective[number]),
+        int(climbed.iterations[number]),
+        bool(climbed.converged[number]),
+    )
 
 
 def fit(
-    observations: Observations,
+    points: Data | np.ndarray,
     n_components: int,
     *,
-    floor: np.ndarray,
     rng: np.random.Generator,
+    weights: np.ndarray | None = None,
+    floor: np.ndarray | None = None,
+    start: Mixture | None = None,
     starts: int = 8,
     relocations: int | None = None,
     tol: float = 1e-5,
     max_iter: int = 500,
-    start: Mixture | None = None,
     prior: Prior | None = None,
+    covariance: Covariance = "full",
+    threads: int | None = None,
 ) -> Fit:
     """The best mixture that the search finds: several starts and relocations on a sample, then EM on everything,
     and a last look at the record that is explained worst.
 
     `start` replaces the several starts; `relocations` is 8 a component unless told, and 0 turns the search off.
-    Equal rows are merged first, which changes nothing but the time.
+    `floor` holds the least variance on each axis: a public number where the fit is to be private; unless told it
+    is a share of the data's own. Equal records are merged first, which changes nothing but the time; a
+    `stream.Stream` is read again in every pass instead, and never held.
     """
-    floor = np.asarray(floor, dtype=np.float64)
-    if not 1 <= n_components <= max(len(observations), observations.total_weight):
-        raise UserError(
-            f"cannot fit {n_components} components to {len(observations)} records; "
-            "set the number of components between 1 and the number of records."
-        )
+    data = points if weights is None and hasattr(points, "blocks") else observe(points, weights)
+    if isinstance(data, Observations):
+        data = compress(data)
+    return _fitted(
+        data,
+        [data],
+        n_components,
+        [rng],
+        floor,
+        start,
+        starts,
+        relocations,
+        tol,
+        max_iter,
+        prior,
+        covariance,
+        threads,
+    )[0]
+
+
+def fit_many(
+    points: np.ndarray | Observations,
+    n_components: int,
+    subsets: Sequence[np.ndarray],
+    *,
+    rng: np.random.Generator,
+    floor: np.ndarray | None = None,
+    start: Mixture | None = None,
+    starts: int = 8,
+    relocations: int | None = None,
+    tol: float = 1e-5,
+    max_iter: int = 500,
+    covariance: Covariance = "full",
+    threads: int | None = None,
+) -> list[Fit]:
+    """A fit to each subset of the records, given as a boolean mask: shadow models, side by side.
+
+    Each has a random stream of its own, spawned from `rng`, so a fit depends on its own subset and number alone.
+    Records at few distinct places are counted there, and a subset is a count of its mask.
+    """
+    data = observe(points)
+    masks = [np.asarray(mask) for mask in subsets]
+    for number, mask in enumerate(masks):
+        if mask.shape != (len(data),) or mask.dtype != bool:
+            raise UserError(f"subset {number} must be a boolean mask over the {len(data)} records.")
+    places, index = distinct(data)
+    parts = []
+    for mask in masks:
+        counts = np.bincount(index[mask], data.weights[mask], minlength=len(places))
+        spread = None if places.spread is None else places.spread[counts > 0]
+        parts.append(Observations(places.points[counts > 0], counts[counts > 0], spread))
+    rngs = rng.spawn(len(parts))
+    return _fitted(
+        data,
+        parts,
+        n_components,
+        rngs,
+        floor,
+        start,
+        starts,
+        relocations,
+        tol,
+        max_iter,
+        None,
+        covariance,
+        threads,
+    )
+
+
+def _fitted(
+    whole: Data,
+    data: Sequence[Data],
+    n_components: int,
+    rngs: Sequence[np.random.Generator],
+    floor: np.ndarray | None,
+    start: Mixture | None,
+    starts: int,
+    relocations: int | None,
+    tol: float,
+    max_iter: int,
+    prior: Prior | None,
+    covariance: Covariance,
+    threads: int | None,
+) -> list[Fit]:
+    """Fits to several parts of the whole, in lockstep."""
+    for each in data:
+        records = max(len(each), each.total_weight)
+        if not 1 <= n_components <= records:
+            raise UserError(
+                f"cannot fit {n_components} components to {records:g} records; "
+                "set the number of components between 1 and the number of records."
+            )
     if start is not None and start.n_components != n_components:
         raise UserError(
             f"the start has {start.n_components} components, but {n_components} are to be fitted."
         )
-    observations = compress(observations)
-    climb = partial(loop, floor=floor, prior=prior)
-    sample = search_sample(observations, rng)
-    if start is None:
-        seeds = (seeded_start(sample, n_components, floor, rng) for _ in range(max(starts, 1)))
-        climbed = [climb(sample, seed, tol=10 * tol, max_iter=START_ITERATIONS) for seed in seeds]
-        start = max(climbed, key=lambda tried: tried.objective).mixture
-    if relocations is None:
-        relocations = 8 * n_components
-    if n_components > 1 and relocations > 0:
-        best = climb(sample, start, tol=tol, max_iter=2 * START_ITERATIONS)
-        for _ in range(relocations):
-            best = _moved(sample, best, climb, floor, tol, rng)
-        start = best.mixture
-    final = climb(observations, start, tol=tol, max_iter=max_iter)
-    if n_components > 1 and relocations > 0:
-        tried = climb(
-            observations, planted_on_worst(observations, final.mixture, floor), tol=tol, max_iter=10
+    if starts < 1 or max_iter < 0 or not tol >= 0:
+        raise UserError(
+            f"a fit needs starts >= 1, max_iter >= 0 and tol >= 0, not {starts}, {max_iter} and {tol}."
         )
-        if tried.objective > final.objective:
-            final = climb(observations, tried.mixture, tol=tol, max_iter=max_iter)
-    return replace(final, notes=_notes(final, max_iter))
+    units = _Units.of(whole, floor, prior)
+    data = [each.normalised(units.centre, units.scale) for each in data]
+    rise = partial(
+        climb,
+        floor=units.floor,
+        prior=prior,
+        covariance=covariance,
+        expectation=partial(em_passes, threads=threads),
+    )
+    samples = [sampled(each, _sample_size(each), rng) for each, rng in zip(data, rngs, strict=True)]
+    if start is None:
+        begin = search.best_starts(samples, n_components, units.floor, rngs, rise, starts, tol)
+    else:
+        begin = [start.normalised(units.centre, units.scale)] * len(data)
+    relocations = 8 * n_components if relocations is None else relocations
+    searching = n_components > 1 and relocations > 0
+    if searching:
+        begin = search.relocated(samples, begin, units.floor, rngs, rise, relocations, tol)
+    climb_all = partial(rise, tol=tol, accelerate=data[0].dimensions <= ACCELERATED_DIMENSIONS)
+    fits = _ends(climb_all(data, Parameters.of(begin), max_iter=max_iter))
+    if searching:
+        planted = [
+            planted_on_worst(each, fit.mixture, units.floor) for each, fit in zip(data, fits, strict=True)
+        ]
+        tried = rise(data, Parameters.of(planted), tol=tol, max_iter=LAST_LOOK)
+        better = [i for i, fit in enumerate(fits) if tried.objective[i] > fit.objective]
+        if better:
+            again = climb_all([data[i] for i in better], tried.parameters[better], max_iter=max_iter)
+            for i, fit in zip(better, _ends(again), strict=True):
+                fits[i] = fit
+    return [units.restored(fit, max_iter) for fit in fits]
 
 
-def search_sample(observations: Observations, rng: np.random.Generator) -> Observations:
-    """The part of the data that starts are compared on."""
-    return sampled(observations, max(SAMPLE_LEAST, len(observations) // SAMPLE_SHARE), rng)
+def _sample_size(data: Data) -> int:
+    return min(max(SAMPLE_LEAST, len(data) // SAMPLE_SHARE), SAMPLE_MOST)
 
 
-def _moved(
-    sample: Observations,
-    best: Fit,
-    climb: Callable[..., Fit],
-    floor: np.ndarray,
-    tol: float,
-    rng: np.random.Generator,
-) -> Fit:
-    """`best`, or a fit with one component moved if that is better. Hopeless moves are left after a few steps."""
-    tried = climb(sample, relocated(sample, best.mixture, floor, rng), tol=tol, max_iter=3)
-    if tried.objective > best.objective - HOPEFUL:
-        tried = climb(sample, tried.mixture, tol=10 * tol, max_iter=START_ITERATIONS // 2)
-    if tried.objective <= best.objective:
-        return best
-    return climb(sample, tried.mixture, tol=tol, max_iter=START_ITERATIONS)
+def _ends(climbed: Climbed) -> list[Fit]:
+    return [ended(climbed, number) for number in range(len(climbed.objective))]
 
 
-def _notes(final: Fit, max_iter: int) -> tuple[str, ...]:
-    notes = []
-    if not final.converged:
-        notes.append(f"EM stopped at {max_iter} iterations before it converged.")
-    empty = int((final.mixture.weights == 0).sum())
-    if empty:
-        notes.append(f"{empty} of {final.mixture.n_components} components are empty.")
-    return tuple(notes)
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """The units in which the numbers are best kept: mean 0 and variance 1 on each axis.
 
+    A prior speaks of the original units, so with one they stay.
+    """
 
-def _objective(moments: Moments, mixture: Mixture, prior: Prior | None) -> float:
-    addition = 0.0 if prior is None else prior.log_density(mixture)
-    return (moments.log_likelihood + addition) / moments.total_weight
+    centre: np.ndarray
+    scale: np.ndarray
+    floor: np.ndarray  # least variances, in these units
+
+    @classmethod
+    def of(cls, data: Data, floor: np.ndarray | None, prior: Prior | None) -> "_Units":
+        centre, covariance = data.covariance()
+        variances = np.diagonal(covariance)
+        if floor is None:
+            floor = FLOOR_SHARE * np.where(variances > 0, variances, variances.max() or 1.0)
+        floor = np.asarray(floor, dtype=np.float64)
+        if floor.shape != centre.shape or not (np.isfinite(floor) & (floor > 0)).all():
+            raise UserError(
+                f"the floor must be {len(centre)} positive variances, one a coordinate, but is {floor}."
+            )
+        if prior is not None:
+            return cls(np.zeros_like(centre), np.ones_like(centre), floor)
+        scale = 1 / np.sqrt(np.maximum(variances, floor))
+        return cls(centre, scale, floor * scale**2)
+
+    def restored(self, fit: Fit, max_iter: int) -> Fit:
+        """The fit in original units, with notes of what a reader should know."""
+        jacobian = float(np.log(self.scale).sum())
+        root = np.sqrt(self.floor)
+        least = np.linalg.eigvalsh(fit.mixture.covariances / np.outer(root, root))[:, 0]
+        k = fit.mixture.n_components
+        notes = []
+        if not fit.converged:
+            notes.append(f"EM stopped at {max_iter} iterations before it converged.")
+        if empty := int((fit.mixture.weights == 0).sum()):
+            notes.append(f"{empty} of {k} components are empty.")
+        if narrow := int((least <= AT_FLOOR).sum()):
+            notes.append(f"{narrow} of {k} components are as narrow as the floor allows.")
+        return Fit(
+            fit.mixture.restored(self.centre, self.scale),
+            fit.log_likelihood + jacobian,
+            fit.objective + jacobian,
+            fit.iterations,
+            fit.converged,
+            tuple(notes),
+        )

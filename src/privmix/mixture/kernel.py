@@ -1,195 +1,223 @@
 """The one pass over the data: records and parameters in, sufficient statistics out.
 
-log N(x; μ, Σ) is linear in φ(x) = [1, x, vech(xxᵀ)], so the E-step of a block of records is one matrix product
-and its statistics another. Rounding in the log-densities is about 1e-16 ‖x‖²/σ² for the smallest standard
-deviation σ: records belong in the unit ball, and σ well above 1e-7 (a floored covariance is).
+log N(x; μ, Σ) is linear in φ(x) = [1, x, vech(xxᵀ)], so a pass is a product of coefficients and features, a softmax,
+and a product back: two matrix products for numpy, or one compiled loop over a block of records. The loop is faster
+up to `FUSED_DIMENSIONS`, but numba costs most of a second to load.
 
-A record may also be known only as the mean of φ over a set of places: a uniform box, or the records of one cell.
-With φ̄ for φ the same pass is exact EM, monotone, for Σ w log Σ_k π_k exp(E[log N_k(x)]), E being the mean over
-the set: the objective is log-sum-exp of functions linear in φ̄, and the M-step from Σ w γ φ̄ maximises its
-Jensen bound. It is at most the mean log-density over the set, with equality as the set shrinks.
+Rounding in the log-densities is about 1e-16 ‖x‖²/σ² for the smallest standard deviation σ: records belong in the
+unit ball, and σ well above 1e-7 (`em.fit` sees to both).
+
+Records are cut into the same pieces however many threads share them, and pieces are added in order: the result does
+not depend on the number of threads.
 """
 
-from dataclasses import dataclass
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Moments
+from privmix.mixture.moments import Moments, Parameters
+from privmix.mixture.observations import Data, Observations, observe, symmetric
 
-CELLS = 32768  # rows times components of a block: its responsibilities stay in the cache
-
-
-@dataclass(frozen=True, eq=False)
-class Observations:
-    """Weighted records as their features φ = [1, x, upper triangle of xxᵀ by rows]."""
-
-    features: np.ndarray  # (n, 1 + d + d(d+1)/2)
-    weights: np.ndarray  # (n,) non-negative
-
-    def __post_init__(self) -> None:
-        if not np.isfinite(self.features).all():
-            raise UserError("records must be finite numbers; remove the rows with NaN or infinity.")
-        if self.weights.shape != (len(self.features),):
-            raise UserError(f"{len(self.features)} records need as many weights, not {self.weights.shape}.")
-        if not np.isfinite(self.weights).all() or (self.weights < 0).any():
-            raise UserError("weights must be finite and non-negative; project noisy counts to >= 0 first.")
-        if not self.weights.sum() > 0:
-            raise UserError("there is nothing to fit: no record has a positive weight.")
-
-    def __len__(self) -> int:
-        return len(self.features)
-
-    @property
-    def dimensions(self) -> int:
-        """Number of coordinates d, from p = (d + 1)(d + 2)/2."""
-        return round((np.sqrt(8 * self.features.shape[1] + 1) - 3) / 2)
-
-    @property
-    def points(self) -> np.ndarray:
-        """Place (or mean place) of each record, (n, d)."""
-        return self.features[:, 1 : 1 + self.dimensions]
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the weights."""
-        return float(self.weights.sum())
-
-    def covariance(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (d,) and covariance (d, d) of all records together."""
-        d = self.dimensions
-        total = self.weights @ self.features / self.total_weight
-        return total[1 : 1 + d], _square(total[1 + d :], d) - np.outer(total[1 : 1 + d], total[1 : 1 + d])
+FUSED_DIMENSIONS = 24  # measured by benchmarks/mixture.py: above, BLAS is faster
+PIECE = 65536  # records of one task
+CELLS = 131072  # numbers in the larger array of one matrix product: it stays in the cache
+WORTH_IMPORTING = 2_000_000  # records times components: a numpy pass that takes some 30 ms
+GROUP = 3  # features are padded to a multiple of this: the compiled loops take so many together
+LOG_TWO_PI = float(np.log(2 * np.pi))
+LOG_ZERO = -1e300  # log of a weight of zero: infinity would spoil a product
+EXACT = np.empty((0, 0))  # the spread of records that have none
 
 
-def observe(points: np.ndarray, weights: np.ndarray | None = None) -> Observations:
-    """Records at known places, (n, d); weight 1 each unless told."""
-    points = _places(points)
-    rows, columns = np.triu_indices(points.shape[1])
-    return _observations(points, points[:, rows] * points[:, columns], weights)
+def em_pass(
+    points: Data | np.ndarray,
+    mixture: Mixture,
+    weights: np.ndarray | None = None,
+    *,
+    threads: int | None = None,
+) -> Moments:
+    """E-step and statistics in one pass; no array of records by components is kept.
 
-
-def observe_boxes(lower: np.ndarray, upper: np.ndarray, weights: np.ndarray | None = None) -> Observations:
-    """Records known only to be uniform in boxes with corners (n, d): E[xxᵀ] = ccᵀ + diag(h²)/12.
-
-    The fit is that of the piecewise uniform density. Cells of side h around data of variance σ² have variance
-    σ² + h²/6 (grouping and then spreading give h²/12 each), so cells should be finer than the components.
+    Done by numpy where the pass alone would not repay the import of numba, and nothing has imported it yet.
     """
-    lower, upper = _places(lower), _places(upper)
-    if lower.shape != upper.shape or (lower > upper).any():
-        raise UserError("boxes need lower <= upper corners of the same shape; swap or cut them.")
-    centre, side = (lower + upper) / 2, upper - lower
-    rows, columns = np.triu_indices(centre.shape[1])
-    squares = centre[:, rows] * centre[:, columns]
-    squares[:, rows == columns] += side**2 / 12
-    return _observations(centre, squares, weights)
+    data = points if weights is None and hasattr(points, "blocks") else observe(points, weights)
+    loaded = "privmix.mixture.compiled" in sys.modules
+    fused = loaded or len(data) * mixture.n_components >= WORTH_IMPORTING
+    return _passes([data], Parameters.of([mixture]), threads, fused)[0]
 
 
-def compress(observations: Observations) -> Observations:
-    """The same data with equal rows merged into one of their summed weight. Exact; rows of no weight go."""
-    kept = observations.weights > 0
-    features, weights = observations.features[kept], observations.weights[kept]
-    order = np.lexsort(features.T)
-    features, weights = features[order], weights[order]
-    first = np.concatenate([[True], (features[1:] != features[:-1]).any(axis=1)])
-    return Observations(features[first], np.add.reduceat(weights, np.flatnonzero(first)))
+def em_passes(data: Sequence[Data], parameters: Parameters, *, threads: int | None = None) -> Moments:
+    """For each m a pass over data m at parameters m, one of many to come: stacked moments."""
+    return _passes(data, parameters, threads, fused=True)
 
 
-def aggregate(observations: Observations, cells: np.ndarray) -> Observations:
-    """One row for each integer cell id: mean features, summed weight.
+def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, fused: bool) -> Moments:
+    m, _, d = parameters.means.shape
+    if len(data) != m or any(each.dimensions != d for each in data):
+        raise UserError(f"{m} mixtures in {d} dimensions need as many sets of records in {d} dimensions.")
+    fused = fused and d <= FUSED_DIMENSIONS
+    run = _fused_pass() if fused else wide_pass
+    table = coefficients(parameters)
+    statistics, log_likelihood = np.zeros(table.shape), np.zeros(m)
 
-    Moments stay exact; the records of a cell share their responsibilities.
-    """
-    cells = np.asarray(cells)
-    if cells.shape != (len(observations),) or not np.issubdtype(cells.dtype, np.integer):
-        raise UserError(f"aggregate needs one integer cell id for each of {len(observations)} records.")
-    _, inverse = np.unique(cells, return_inverse=True)
-    weights = np.bincount(inverse, observations.weights)
-    sums = [np.bincount(inverse, observations.weights * column) for column in observations.features.T]
-    kept = weights > 0
-    return Observations(np.column_stack(sums)[kept] / weights[kept, None], weights[kept])
+    def task(piece: tuple[int, Observations, int, int]) -> tuple[int, np.ndarray, float]:
+        number, block, first, last = piece
+        sums = np.zeros(table.shape[1:])
+        return number, sums, run(*_arrays(block), table[number], first, last, sums)
 
-
-def sampled(observations: Observations, size: int, rng: np.random.Generator) -> Observations:
-    """A systematic sample: `size` draws, each row as often as its weight earns, to within one. All when few."""
-    if size >= len(observations):
-        return observations
-    mass = np.cumsum(observations.weights)
-    ticks = (np.arange(size) + rng.random()) * (mass[-1] / size)
-    rows, draws = np.unique(np.searchsorted(mass[:-1], ticks, side="right"), return_counts=True)
-    return Observations(observations.features[rows], draws.astype(np.float64))
+    with nullcontext() if fused else _one_blas_thread():
+        for number, sums, likelihood in _shared(task, _pieces(data), threads):
+            statistics[number] += sums
+            log_likelihood[number] += likelihood
+    counts = statistics[..., 0]
+    return Moments(
+        counts=counts,
+        sums=statistics[..., 1 : 1 + d],
+        squares=symmetric(statistics[..., 1 + d : (d + 1) * (d + 2) // 2], d),
+        log_likelihood=log_likelihood,
+        total_weight=counts.sum(axis=1),
+    )
 
 
 def log_joint(observations: Observations, mixture: Mixture) -> np.ndarray:
-    """log of weight times density, (K, n), all at once: for a sample, not for all the data."""
+    """log of weight times density, (K, n), all at once: for a sample or a piece, not for all the data."""
+    from privmix.mixture import compiled
+
+    joint = np.empty((mixture.n_components, len(observations)))
+    points, spread, _ = _arrays(observations)
+    compiled.log_joints(points, spread, coefficients(Parameters.of([mixture]))[0], joint)
+    return joint
+
+
+def coefficients(parameters: Parameters) -> np.ndarray:
+    """W with log(π_k N_k(x)) = W_k · φ(x), (m, K, p), p padded with zeros to a multiple of `GROUP`.
+
+    With P = Σ⁻¹: constant log π - ½(d log 2π + log|Σ| + μᵀPμ), linear Pμ, quadratic -½P, off the diagonal doubled
+    because φ has each product once.
+    """
+    m, k, d = parameters.means.shape
+    try:
+        lower = np.linalg.cholesky(parameters.covariances)
+    except np.linalg.LinAlgError as error:
+        raise UserError("a covariance is not positive definite; floor its eigenvalues above zero.") from error
+    inverse = np.linalg.inv(lower)
+    precision = np.swapaxes(inverse, -1, -2) @ inverse
+    linear = (precision @ parameters.means[..., None])[..., 0]
+    log_root = np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum(axis=-1)
+    distance = (linear * parameters.means).sum(axis=-1)
     with np.errstate(divide="ignore"):
-        log_weights = np.log(mixture.weights)
-    return _coefficients(mixture) @ observations.features.T + log_weights[:, None]
+        log_weights = np.maximum(np.log(parameters.weights), LOG_ZERO)
+    rows, columns, factor = _triangle(d)
+    features = 1 + d + len(rows)
+    table = np.zeros((m, k, -(-features // GROUP) * GROUP))
+    table[..., 0] = log_weights - log_root - 0.5 * (d * LOG_TWO_PI + distance)
+    table[..., 1 : 1 + d] = linear
+    table[..., 1 + d : features] = precision[..., rows, columns] * factor
+    return table
 
 
-def em_pass(observations: Observations, mixture: Mixture) -> Moments:
-    """E-step and statistics in one pass over blocks of records; no array of records by components is kept."""
-    k, d = mixture.means.shape
-    features, weights = observations.features, observations.weights
-    # A component of weight zero stays out: the infinite log of its weight would spoil the matrix product.
-    alive = np.flatnonzero(mixture.weights > 0)
-    coefficients = _coefficients(mixture)[alive]
-    coefficients[:, 0] += np.log(mixture.weights[alive])
-    statistics = np.zeros((len(alive), features.shape[1]))
+def default_threads() -> int:
+    """What OMP_NUM_THREADS says, as a Snakemake rule's `threads` sets it; else 1."""
+    said = os.environ.get("OMP_NUM_THREADS", "1").split(",")[0]
+    return int(said) if said.isdigit() and int(said) > 0 else 1
+
+
+def _arrays(block: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return block.points, EXACT if block.spread is None else block.spread, block.weights
+
+
+def _pieces(data: Sequence[Data]) -> Iterator[tuple[int, Observations, int, int]]:
+    for number, each in enumerate(data):
+        for block in each.blocks():
+            for first in range(0, len(block), PIECE):
+                yield number, block, first, min(first + PIECE, len(block))
+
+
+def wide_pass(
+    points: np.ndarray,
+    spread: np.ndarray,
+    weights: np.ndarray,
+    table: np.ndarray,
+    first: int,
+    last: int,
+    statistics: np.ndarray,
+) -> float:
+    """E-step and statistics of records first..last, added to `statistics` (K, p). Returns the log-likelihood."""
+    d = points.shape[1]
+    width = min(max(CELLS // max(table.shape), 128), 4096)
+    features = np.zeros((table.shape[1], width))
+    features[0] = 1.0
     log_likelihood = 0.0
-    rows = max(64, CELLS // len(alive))
-    for first in range(0, len(features), rows):
-        block, weight = features[first : first + rows], weights[first : first + rows]
-        joint = coefficients @ block.T
+    for start in range(first, last, width):
+        n = min(width, last - start)
+        block = features[:, :n]
+        places = block[1 : 1 + d]
+        places[:] = points[start : start + n].T
+        row = 1 + d
+        for axis in range(d):
+            np.multiply(places[axis], places[axis:], out=block[row : row + d - axis])
+            row += d - axis
+        if len(spread):
+            block[1 + d : row] += spread[start : start + n].T
+        joint = table @ block
         peak = joint.max(axis=0)
         joint -= peak
         np.exp(joint, out=joint)
         density = joint.sum(axis=0)
+        weight = weights[start : start + n]
         log_likelihood += float(weight @ (peak + np.log(density)))
         joint *= weight / density
-        statistics += joint @ block
-    every = np.zeros((k, features.shape[1]))
-    every[alive] = statistics
-    return Moments(
-        counts=every[:, 0],
-        sums=every[:, 1 : 1 + d],
-        squares=_square(every[:, 1 + d :], d),
-        log_likelihood=log_likelihood,
-        total_weight=observations.total_weight,
-    )
+        statistics += joint @ block.T
+    return log_likelihood
 
 
-def _coefficients(mixture: Mixture) -> np.ndarray:
-    """W with log N_k(x) = W_k · φ(x), (K, p): the exponential-family form of the Gaussian."""
-    d = mixture.dimensions
-    inverse = np.linalg.inv(mixture.cholesky)
-    precision = np.swapaxes(inverse, 1, 2) @ inverse
-    linear = np.einsum("kij,kj->ki", precision, mixture.means)
-    log_determinant = 2 * np.log(np.diagonal(mixture.cholesky, axis1=1, axis2=2)).sum(axis=1)
-    distance = np.einsum("ki,ki->k", linear, mixture.means)
+def _fused_pass() -> Callable[..., float]:
+    from privmix.mixture import compiled
+
+    return compiled.fused_pass
+
+
+@cache
+def _triangle(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows and columns of the upper triangle, and what a quadratic form takes of each entry."""
     rows, columns = np.triu_indices(d)
-    quadratic = precision[:, rows, columns] * np.where(rows == columns, -0.5, -1.0)
-    constant = -0.5 * (d * np.log(2 * np.pi) + log_determinant + distance)
-    return np.column_stack([constant, linear, quadratic])
+    return rows, columns, np.where(rows == columns, -0.5, -1.0)
 
 
-def _places(points: np.ndarray) -> np.ndarray:
-    points = np.asarray(points, dtype=np.float64)
-    if points.ndim != 2 or 0 in points.shape:
-        raise UserError(f"records must be an array (n, d) with n, d >= 1, but have shape {points.shape}.")
-    return points
+def _shared(task: Callable[[Any], Any], pieces: Iterable[Any], threads: int | None) -> Iterator[Any]:
+    """The task's results in order, a few pieces at a time so that a stream is never held whole."""
+    threads = default_threads() if threads is None else threads
+    if threads == 1:
+        yield from map(task, pieces)
+        return
+    pieces, pool = iter(pieces), _pool(threads)
+    waiting = deque(pool.submit(task, piece) for piece in islice(pieces, 2 * threads))
+    while waiting:
+        yield waiting.popleft().result()
+        waiting.extend(pool.submit(task, piece) for piece in islice(pieces, 1))
 
 
-def _observations(points: np.ndarray, squares: np.ndarray, weights: np.ndarray | None) -> Observations:
-    n = len(points)
-    weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    return Observations(np.column_stack([np.ones(n), points, squares]), weights)
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="privmix")
 
 
-def _square(triangle: np.ndarray, d: int) -> np.ndarray:
-    """The symmetric matrices (..., d, d) of upper triangles (..., d(d+1)/2)."""
-    rows, columns = np.triu_indices(d)
-    square = np.empty((*triangle.shape[:-1], d, d))
-    square[..., rows, columns] = square[..., columns, rows] = triangle
-    return square
+@cache
+def _thread_controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _one_blas_thread() -> AbstractContextManager:
+    """BLAS threads inside small products cost more than they give; ours share the pieces instead."""
+    return _thread_controller().limit(limits=1, user_api="blas")

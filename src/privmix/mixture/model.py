@@ -1,4 +1,4 @@
-"""A Gaussian mixture as a value: its parameters, its density, samples from it, and scikit-learn's form of it."""
+"""A Gaussian mixture as a value: parameters, density, samples, criteria, units, and scikit-learn's form of it."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -25,7 +25,8 @@ class Mixture:
 
     def __post_init__(self) -> None:
         weights, means, covariances = (
-            np.array(part, dtype=np.float64) for part in (self.weights, self.means, self.covariances)
+            np.array(part, dtype=np.float64, order="C")
+            for part in (self.weights, self.means, self.covariances)
         )
         k = len(weights) if weights.ndim == 1 else 0
         d = means.shape[1] if means.ndim == 2 else 0
@@ -38,18 +39,12 @@ class Mixture:
             if not np.isfinite(part).all():
                 raise UserError(f"the {name} of a mixture must be finite numbers; remove NaN and infinity.")
         total = weights.sum()
-        if (weights < 0).any() or abs(total - 1) > ROUNDING:
+        if weights.min() < 0 or abs(total - 1) > ROUNDING:
             raise UserError(
                 f"the weights of a mixture must be non-negative and sum to 1, but sum to {total:.12g} with "
                 f"smallest {weights.min():.6g}; normalise them."
             )
-        mirrored = np.swapaxes(covariances, 1, 2)
-        largest = np.abs(covariances).max(axis=(1, 2), keepdims=True)
-        if (np.abs(covariances - mirrored) > ROUNDING * largest).any():
-            raise UserError(
-                "the covariances of a mixture must be symmetric; average each with its transpose."
-            )
-        covariances = (covariances + mirrored) / 2
+        covariances = _symmetric(covariances)
         for name, part in (
             ("weights", weights / total),
             ("means", means),
@@ -68,6 +63,14 @@ class Mixture:
     def dimensions(self) -> int:
         """Number of coordinates, d."""
         return self.means.shape[1]
+
+    def n_parameters(self, covariance: str = "full") -> int:
+        """Free parameters: K - 1 weights, K means, and covariances that were fitted full, diagonal or tied."""
+        k, d = self.means.shape
+        counts = {"full": k * d * (d + 1) // 2, "diagonal": k * d, "tied": d * (d + 1) // 2}
+        if covariance not in counts:
+            raise UserError(f"covariances are {', '.join(counts)}, but {covariance!r} was asked for.")
+        return k - 1 + k * d + counts[covariance]
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """log p(x) for each point, (n,). A point too far for floating point has -inf, never NaN."""
@@ -94,6 +97,15 @@ class Mixture:
             shares[first : first + BLOCK] = (share / share.sum(axis=0)).T
         return shares
 
+    def bic(self, points: np.ndarray, weights: np.ndarray | None = None, covariance: str = "full") -> float:
+        """Bayesian information criterion (Schwarz 1978), -2 log L + p log n; lower is better. n is the total weight."""
+        log_likelihood, total = self._log_likelihood(points, weights)
+        return -2 * log_likelihood + self.n_parameters(covariance) * float(np.log(total))
+
+    def aic(self, points: np.ndarray, weights: np.ndarray | None = None, covariance: str = "full") -> float:
+        """Akaike's information criterion (1974), -2 log L + 2 p; lower is better."""
+        return -2 * self._log_likelihood(points, weights)[0] + 2 * self.n_parameters(covariance)
+
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """n independent draws, (n, d), in random order."""
         labels = rng.choice(self.n_components, size=n, p=self.weights)
@@ -102,9 +114,16 @@ class Mixture:
 
     def restored(self, centre: np.ndarray, scale: np.ndarray) -> Self:
         """The mixture of v where this one is of x = (v - centre) * scale, both per coordinate."""
-        scale = np.broadcast_to(np.asarray(scale, dtype=np.float64), (self.dimensions,))
+        centre, scale = self._axes(centre, scale)
         return type(self)(
             self.weights, self.means / scale + centre, self.covariances / np.outer(scale, scale)
+        )
+
+    def normalised(self, centre: np.ndarray, scale: np.ndarray) -> Self:
+        """The mixture of x = (v - centre) * scale where this one is of v: the inverse of `restored`."""
+        centre, scale = self._axes(centre, scale)
+        return type(self)(
+            self.weights, (self.means - centre) * scale, self.covariances * np.outer(scale, scale)
         )
 
     def to_sklearn(self) -> "GaussianMixture":
@@ -147,6 +166,28 @@ class Mixture:
             raise UserError("points must be finite numbers; remove the rows with NaN or infinity.")
         return points
 
+    def _axes(self, centre: np.ndarray, scale: np.ndarray) -> list[np.ndarray]:
+        axes = [np.asarray(part, dtype=np.float64) for part in (centre, scale)]
+        if any(part.shape not in ((), (self.dimensions,)) for part in axes):
+            raise UserError(
+                f"centre and scale must be numbers or have shape ({self.dimensions},) for this mixture, but have "
+                f"{axes[0].shape} and {axes[1].shape}."
+            )
+        if not all(np.isfinite(part).all() for part in axes) or (axes[1] == 0).any():
+            raise UserError(f"centre and scale must be finite and scale not 0, but are {centre} and {scale}.")
+        return [np.broadcast_to(part, (self.dimensions,)) for part in axes]
+
+    def _log_likelihood(self, points: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
+        """Σ w log p(x) and Σ w; a point of weight zero does not count however far it is."""
+        density = self.log_density(points)
+        weights = np.ones(len(density)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if weights.shape != density.shape or not np.isfinite(weights).all() or (weights < 0).any():
+            raise UserError(f"{len(density)} points need as many finite weights >= 0; correct the weights.")
+        if not weights.sum() > 0:
+            raise UserError("a criterion needs data, but no point has a positive weight.")
+        counted = weights > 0
+        return float(weights[counted] @ density[counted]), float(weights.sum())
+
     def _log_joint(self, points: np.ndarray) -> np.ndarray:
         """log of weight times density, (K, n), by the Cholesky factor of each covariance."""
         inverse = np.linalg.inv(self.cholesky)
@@ -159,6 +200,17 @@ class Mixture:
             determinant = np.log(np.diagonal(self.cholesky, axis1=1, axis2=2)).sum(axis=1)
             constant = np.log(self.weights) - determinant - 0.5 * self.dimensions * np.log(2 * np.pi)
         return joint + constant[:, None]
+
+
+def _symmetric(covariances: np.ndarray) -> np.ndarray:
+    """The covariances with rounding averaged away, or an error where more than rounding differs."""
+    mirrored = covariances.transpose(0, 2, 1)
+    if (covariances == mirrored).all():  # the usual case: EM makes a mixture in every iteration
+        return covariances
+    largest = np.abs(covariances).max(axis=(1, 2), keepdims=True)
+    if (np.abs(covariances - mirrored) > ROUNDING * largest).any():
+        raise UserError("the covariances of a mixture must be symmetric; average each with its transpose.")
+    return 0.5 * covariances + 0.5 * mirrored
 
 
 def _cholesky(covariances: np.ndarray) -> np.ndarray:

@@ -3,9 +3,9 @@
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.mixture.kernel import Observations
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import floored
+from privmix.mixture.observations import Observations
 
 FINEST = 1e-4  # no start is narrower than this share of the data's spread
 

@@ -1,0 +1,321 @@
+"""The inner loops, compiled by numba: log densities linear in φ(x), their softmax, and the sums of γφ.
+
+Everything happens in blocks of `BLOCK` records that stay in the cache, features as rows, so that each loop below
+runs over consecutive numbers and becomes vector instructions. `exp` and `log` are polynomials because the library's
+are calls, one number at a time. Imported only by jobs that fit; compiled once and cached beside this file.
+
+The flags of each function matter. `reassoc` lets a sum run in several lanes, but would simplify (t + c) - c, which
+rounds to an integer in `exponential`: functions with such steps do without it.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from privmix.mixture.kernel import GROUP
+
+BLOCK = 256
+EXACT = {"contract", "nsz"}
+SUMMING = EXACT | {"reassoc"}
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH, LN2_LOW = (
+    6.93147180369123816490e-01,
+    1.90821492927058770002e-10,
+)  # ln 2 in two parts, the first short
+ROUNDER = 1.5 * 2.0**52  # x + ROUNDER - ROUNDER is x rounded, and the sum's low bits are that integer
+TWO_52 = 2.0**52
+LEAST = -708.0  # exp of less is below the normal numbers: taken as 0
+HALF_ROOT = np.float64(np.sqrt(0.5)).view(np.int64)
+
+# Interpolation of exp at the Chebyshev nodes of [-ln 2/2, ln 2/2], degree 11: relative error below 3e-16.
+(E0, E1, E2, E3, E4, E5, E6, E7, E8, E9, E10, E11) = (
+    1.0,
+    1.0,
+    0.5000000000000019,
+    0.1666666666666668,
+    0.04166666666648795,
+    0.008333333333319589,
+    0.0013888888952352863,
+    0.00019841269890076403,
+    2.4801485441561313e-05,
+    2.755724088722987e-06,
+    2.763265472252779e-07,
+    2.5110049204818658e-08,
+)
+# log((1 + s)/(1 - s)) = 2s + s R(s²): the coefficients of Sun's fdlibm (e_log.c), error below 2^-58.
+(R1, R2, R3, R4, R5, R6, R7) = (
+    6.666666666666735130e-01,
+    3.999999999940941908e-01,
+    2.857142874366239149e-01,
+    2.222219843214978396e-01,
+    1.818357216161805012e-01,
+    1.531383769920937332e-01,
+    1.479819860511658591e-01,
+)
+
+
+@intrinsic
+def _bits(context, number):
+    """A double's bits as an integer."""
+
+    def generate(_context, builder, _signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def _double(context, integer):
+    """The double with an integer's bits."""
+
+    def generate(_context, builder, _signature, arguments):
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic
+def _larger(context, one, other):
+    """The larger of two numbers, as a selection without a branch."""
+
+    def generate(_context, builder, _signature, arguments):
+        return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
+
+    return types.float64(types.float64, types.float64), generate
+
+
+@njit(fastmath={"contract"})
+def exponential(x):
+    """e^x for x <= 0: 2^n e^r with |r| <= ln 2/2, the power of two added to the exponent's bits."""
+    t = x * LOG2_E + ROUNDER
+    n = t - ROUNDER
+    r = (x - n * LN2_HIGH) - n * LN2_LOW
+    r2 = r * r
+    r4 = r2 * r2
+    low = (E3 * r + E2) * r2 + (E1 * r + E0)
+    middle = (E7 * r + E6) * r2 + (E5 * r + E4)
+    high = (E11 * r + E10) * r2 + (E9 * r + E8)
+    power = _double(_bits((high * r4 + middle) * r4 + low) + (_bits(t) << 52))
+    return power if x > LEAST else 0.0
+
+
+@njit(fastmath={"contract"})
+def logarithm(x):
+    """ln x for normal x >= √½ (so that the exponent is not negative)."""
+    e = np.int64(np.uint64(_bits(x) - HALF_ROOT) >> np.uint64(52))
+    f = _double(_bits(x) - (e << 52)) - 1.0
+    k = _double(e + _bits(TWO_52)) - TWO_52
+    s = f / (2.0 + f)
+    z = s * s
+    series = z * (R1 + z * (R2 + z * (R3 + z * (R4 + z * (R5 + z * (R6 + z * R7))))))
+    half = 0.5 * f * f
+    return k * LN2_HIGH - ((half - (s * (half + series) + k * LN2_LOW)) - f)
+
+
+@njit(fastmath=EXACT)
+def _combine(c0, c1, c2, f0, f1, f2, out):
+    for i in range(len(out)):
+        out[i] = c0 * f0[i] + c1 * f1[i] + c2 * f2[i]
+
+
+@njit(fastmath=EXACT)
+def _combine_more(c0, c1, c2, f0, f1, f2, out):
+    for i in range(len(out)):
+        out[i] += c0 * f0[i] + c1 * f1[i] + c2 * f2[i]
+
+
+@njit(fastmath=EXACT)
+def _raise(values, old, new):
+    # Two arrays: a maximum written back to where it was read becomes a masked store, which is slow.
+    for i in range(len(new)):
+        new[i] = _larger(values[i], old[i])
+
+
+@njit(fastmath=EXACT)
+def _exponentiate(values, peak, total):
+    for i in range(len(values)):
+        power = exponential(values[i] - peak[i])
+        values[i] = power
+        total[i] += power
+
+
+@njit(fastmath=EXACT)
+def _multiply(values, factors):
+    for i in range(len(values)):
+        values[i] *= factors[i]
+
+
+@njit(fastmath=SUMMING)
+def _finish(total, peak, weights):
+    """Log-likelihood of a block; `total` becomes the factor that turns powers into weighted responsibilities."""
+    log_likelihood = 0.0
+    for i in range(len(total)):
+        log_likelihood += weights[i] * (peak[i] + logarithm(total[i]))
+        total[i] = weights[i] / total[i]
+    return log_likelihood
+
+
+@njit(fastmath=SUMMING)
+def _dot(gamma, f0, f1, f2):
+    s0, s1, s2 = 0.0, 0.0, 0.0
+    for i in range(len(gamma)):
+        s0 += gamma[i] * f0[i]
+        s1 += gamma[i] * f1[i]
+        s2 += gamma[i] * f2[i]
+    return s0, s1, s2
+
+
+# A slice [k, :n] of a whole array has its numbers side by side; of [:, :n] the compiler cannot know it, and gives up
+# vector instructions. So the functions below take whole arrays, the first column and the number of columns.
+
+
+@njit
+def _fill(points, spread, first, n, features):
+    """φ of n records from `first`, one feature a row. The row of ones is there already."""
+    d = points.shape[1]
+    for a in range(d):
+        row = features[1 + a]
+        for i in range(n):
+            row[i] = points[first + i, a]
+    j = 1 + d
+    for a in range(d):
+        for b in range(a, d):
+            row, one, other = features[j], features[1 + a], features[1 + b]
+            for i in range(n):
+                row[i] = one[i] * other[i]
+            if len(spread) > 0:
+                for i in range(n):
+                    row[i] += spread[first + i, j - 1 - d]
+            j += 1
+
+
+@njit
+def _log_joint(coefficients, features, n, joint, at):
+    """log(π_k N_k) of n records into columns from `at`, one component a row."""
+    for k in range(len(coefficients)):
+        c, out = coefficients[k], joint[k, at : at + n]
+        _combine(c[0], c[1], c[2], features[0, :n], features[1, :n], features[2, :n], out)
+        for j in range(GROUP, len(c), GROUP):
+            _combine_more(
+                c[j], c[j + 1], c[j + 2], features[j, :n], features[j + 1, :n], features[j + 2, :n], out
+            )
+
+
+@njit
+def _soften(joint, n, weights, peaks, total):
+    """Log-likelihood of n records; their columns of `joint` become weighted responsibilities."""
+    count = len(joint)
+    peaks[0, :] = -np.inf
+    total[:] = 0.0
+    for k in range(count):
+        _raise(joint[k, :n], peaks[k % 2, :n], peaks[(k + 1) % 2, :n])
+    peak = peaks[count % 2, :n]
+    for k in range(count):
+        _exponentiate(joint[k, :n], peak, total[:n])
+    log_likelihood = _finish(total[:n], peak, weights)
+    for k in range(count):
+        _multiply(joint[k, :n], total[:n])
+    return log_likelihood
+
+
+@njit(nogil=True, cache=True)
+def fused_pass(points, spread, weights, coefficients, first, last, statistics):
+    """E-step and statistics of records first..last, added to `statistics` (K, p). Returns the log-likelihood.
+
+    `coefficients` (K, p) has p padded with zeros to a multiple of GROUP; `spread` is empty for exact records.
+    """
+    count, p = coefficients.shape
+    features = np.zeros((p, BLOCK))
+    features[0, :] = 1.0
+    joint, peaks, total = np.empty((count, BLOCK)), np.empty((2, BLOCK)), np.empty(BLOCK)
+    log_likelihood = 0.0
+    for start in range(first, last, BLOCK):
+        n = min(BLOCK, last - start)
+        _fill(points, spread, start, n, features)
+        _log_joint(coefficients, features, n, joint, 0)
+        log_likelihood += _soften(joint, n, weights[start : start + n], peaks, total)
+        for k in range(count):
+            for j in range(0, p, GROUP):
+                s0, s1, s2 = _dot(joint[k, :n], features[j, :n], features[j + 1, :n], features[j + 2, :n])
+                statistics[k, j] += s0
+                statistics[k, j + 1] += s1
+                statistics[k, j + 2] += s2
+    return log_likelihood
+
+
+@njit(nogil=True, cache=True)
+def log_joints(points, spread, coefficients, joint):
+    """log(π_k N_k) of every record, (K, n)."""
+    features = np.zeros((coefficients.shape[1], BLOCK))
+    features[0, :] = 1.0
+    for start in range(0, len(points), BLOCK):
+        n = min(BLOCK, len(points) - start)
+        _fill(points, spread, start, n, features)
+        _log_joint(coefficients, features, n, joint, start)
+
+
+@njit(nogil=True, cache=True)
+def log_sums(joint, without, out):
+    """log Σ_k exp(joint) of every record, (n,), leaving out component `without` (-1 leaves out none)."""
+    count, last = joint.shape
+    peaks, total, powers = np.empty((2, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
+    for start in range(0, last, BLOCK):
+        n = min(BLOCK, last - start)
+        peaks[0, :] = -np.inf
+        total[:] = 0.0
+        turn = 0
+        for k in range(count):
+            if k != without:
+                _raise(joint[k, start : start + n], peaks[turn, :n], peaks[1 - turn, :n])
+                turn = 1 - turn
+        peak = peaks[turn, :n]
+        for k in range(count):
+            if k != without:
+                powers[:n] = joint[k, start : start + n]
+                _exponentiate(powers[:n], peak, total[:n])
+        for i in range(n):
+            out[start + i] = peak[i] + logarithm(total[i])
+
+
+@njit(nogil=True, cache=True)
+def removal_costs(joint, weights, costs):
+    """Adds to `costs` (K,) the log-likelihood lost by each component's removal, the others keeping their shape.
+
+    A component that is not a record's likeliest leaves at least half of the density, so the rest is a difference;
+    for the likeliest the rest is summed afresh about the second.
+    """
+    count, n = joint.shape
+    for i in range(n):
+        first = 0
+        for k in range(1, count):
+            if joint[k, i] > joint[first, i]:
+                first = k
+        second = 1 if first == 0 else 0
+        for k in range(count):
+            if k != first and joint[k, i] > joint[second, i]:
+                second = k
+        peak, next_peak = joint[first, i], joint[second, i]
+        rest = 0.0
+        for k in range(count):
+            if k != first and joint[k, i] - next_peak > -40.0:
+                rest += exponential(joint[k, i] - next_peak)
+        below = exponential(next_peak - peak) * rest
+        whole = np.log1p(below)
+        costs[first] += weights[i] * (peak + whole - next_peak - np.log(rest))
+        for k in range(count):
+            if k != first and joint[k, i] - peak > -40.0:
+                costs[k] += weights[i] * (whole - np.log1p(below - exponential(joint[k, i] - peak)))
+
+
+@njit(nogil=True, cache=True, fastmath=EXACT)
+def gains(rest, joint, weights, out):
+    """Σ w log(exp(rest) + exp(joint_c)) for each candidate component c, (C,)."""
+    for c in range(len(joint)):
+        total = 0.0
+        for i in range(len(rest)):
+            high = _larger(rest[i], joint[c, i])
+            low = rest[i] + joint[c, i] - high
+            total += weights[i] * (high + logarithm(1.0 + exponential(low - high)))
+        out[c] = total
