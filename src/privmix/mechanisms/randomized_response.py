@@ -14,8 +14,7 @@ from pydantic import Field
 from privmix.artefacts import Proportion
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters
 from privmix.mechanisms.grid import Grid, nearly_cubic
-from privmix.mixture import em
-from privmix.mixture.observations import observe_boxes
+from privmix.mixture import boxes
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.response import GeneralizedResponse, intervals, project_to_simplex
@@ -77,7 +76,6 @@ class RandomizedResponse(Mechanism):
         shares = project_to_simplex(channels["cell"].estimate(support, len(view.columns["cell"])))
         kept = shares > 0
         lower, upper = grid.boxes()
-        observations = observe_boxes(lower[kept], upper[kept], shares[kept])
         components = min(spec.n_components, int(kept.sum()))
         notes = []
         if components < spec.n_components:
@@ -85,7 +83,9 @@ class RandomizedResponse(Mechanism):
                 f"only {components} of the {grid.cells} public cells hold a positive estimated share, "
                 f"so {components} of {spec.n_components} Gaussians were fitted"
             )
-        fitted = em.fit(observations, components, floor=spec.floor, rng=rng.search)
+        fitted = boxes.fit(
+            lower[kept], upper[kept], shares[kept], components, floor=spec.floor, rng=rng.search
+        )
         proportions = [
             estimate
             for attribute in spec.domain.attributes

@@ -127,8 +127,8 @@ def observe(points: "np.ndarray | Observations", weights: np.ndarray | None = No
 def observe_boxes(lower: np.ndarray, upper: np.ndarray, weights: np.ndarray | None = None) -> Observations:
     """Records known only to be uniform in boxes with corners (n, d): E[xxᵀ] = ccᵀ + diag(h²)/12.
 
-    The fit is that of the piecewise uniform density. Cells of side h around data of variance σ² have variance
-    σ² + h²/6 (grouping and then spreading give h²/12 each), so cells should be finer than the components.
+    A fit to them is that of the piecewise uniform density, wider than the records by up to h²/6 (grouping and then
+    spreading give h²/12 each): `boxes.fit` takes half of it off.
     """
     lower, upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
     if lower.ndim != 2 or lower.shape != upper.shape or (lower > upper).any():
