@@ -10,7 +10,7 @@ import pytest
 from making import make_domain
 
 from privmix import artefacts, stages
-from privmix.artefacts import RESULT_COLUMNS, ScoresInfo
+from privmix.artefacts import RESULT_COLUMNS, CleanInfo, RowCounts, ScoresInfo
 from privmix.errors import UserError
 
 
@@ -98,3 +98,47 @@ def test_normalised_and_original_units_are_inverse():
     points = np.linspace(-0.5, 0.5, 12).reshape(4, 3)
     assert domain.normalise(domain.restore(points)) == pytest.approx(points)
     assert np.linalg.norm(domain.upper) <= 1 + 1e-12
+
+
+def write_clean(path, train, words=("train", "holdout")):
+    """A clean Parquet of made records with these rows in the training set, in small row groups."""
+    rows, domain = len(train), make_domain(attributes=(("c", ("a", "b")),))
+    points = np.random.default_rng(0).uniform(-0.5, 0.5, (rows, 2))
+    held = np.where(train, words.index("train"), words.index("holdout")).astype(np.int8)
+    columns = [
+        artefacts.arrow(np.arange(rows, dtype=np.uint64)),
+        *(artefacts.arrow(column) for column in points.T),
+        artefacts.arrow(np.zeros(rows, dtype=np.int16)),
+        pa.DictionaryArray.from_arrays(artefacts.arrow(held), list(words)),
+    ]
+    kept, persons = int(np.sum(train)), rows
+    counts = RowCounts(
+        read=rows, kept=rows, dropped={}, clipped={}, persons=persons, train=kept, holdout=rows - kept
+    )
+    info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
+    schema = artefacts.with_info(artefacts.clean_schema(2, ("c",)), info)
+    pq.write_table(pa.Table.from_arrays(columns, schema=schema), path, row_group_size=100)
+    return points
+
+
+@pytest.mark.parametrize("words", [("train", "holdout"), ("holdout", "train")])
+@pytest.mark.parametrize("rows", [1, 64, 100, 1000])
+def test_training_batches_are_the_training_records_in_order(tmp_path, rows, words):
+    train = np.random.default_rng(1).random(350) < 0.6
+    train[100:200] = False  # a row group with no training record
+    points = write_clean(tmp_path / "clean.parquet", train, words)
+    batches = list(artefacts.train_batches(tmp_path / "clean.parquet", rows))
+    assert max(len(batch) for batch in batches) <= rows
+    assert all(batch.shape[1] == 2 for batch in batches)
+    clean = artefacts.read_clean(tmp_path / "clean.parquet")
+    assert np.array_equal(np.concatenate(batches), points[train])
+    assert np.array_equal(np.concatenate(batches), clean.points[clean.train])
+
+
+def test_training_batches_begin_anew_each_time_and_let_go_of_the_file(tmp_path):
+    write_clean(tmp_path / "clean.parquet", np.ones(300, dtype=bool))
+    begun = artefacts.train_batches(tmp_path / "clean.parquet", 100)
+    first = next(begun)
+    begun.close()
+    assert np.array_equal(next(artefacts.train_batches(tmp_path / "clean.parquet", 100)), first)
+    assert sum(len(batch) for batch in artefacts.train_batches(tmp_path / "clean.parquet", 100)) == 300

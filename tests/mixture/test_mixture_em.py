@@ -7,7 +7,7 @@ from privmix.mixture.em import fit, loop, public_start
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Prior
-from privmix.mixture.observations import observe, observe_boxes
+from privmix.mixture.observations import observe, observe_boxes, sampled
 from privmix.mixture.relocation import Relocation, planted_on_worst, removal_costs
 from privmix.mixture.starts import seeded_start
 
@@ -145,42 +145,81 @@ def test_a_prior_shrinks_the_fit():
     )
 
 
-@pytest.mark.parametrize("k", [1, 3])
-@pytest.mark.parametrize(
-    "points",
-    [
-        np.full((50, 2), 0.25),
-        np.column_stack([np.linspace(-1, 1, 50), np.full(50, 0.3)]),
-        np.repeat([[0.0, 0.0], [0.5, 0.5]], 25, axis=0),
-        np.array([[0.1, 0.2], [0.3, 0.1], [0.2, 0.2]]),
-    ],
-    ids=["all equal", "one coordinate constant", "two distinct", "three records"],
-)
-def test_degenerate_data_give_a_floored_mixture(points, k):
-    floor = np.array([1e-4, 1e-6])
-    result = fit(observe(points), k, floor=floor, rng=np.random.default_rng(0))
-    assert np.isfinite(result.log_likelihood)
-    assert np.linalg.eigvalsh(result.mixture.covariances - np.diag(floor)).min() > -1e-12
+@pytest.mark.parametrize("covariance", ["full", "diagonal", "tied"])
+def test_a_fit_keeps_to_the_shape_that_was_asked_for(covariance):
+    covariances = fit(
+        cities(1500, seed=2), 4, rng=np.random.default_rng(0), covariance=covariance
+    ).mixture.covariances
+    off_diagonal, apart = np.abs(covariances[:, 0, 1]).max(), np.ptp(covariances, axis=0).max()
+    assert (off_diagonal == 0) == (covariance == "diagonal")
+    assert (apart == 0) == (covariance == "tied")
+
+
+def test_more_freedom_explains_more():
+    points = cities(1500, seed=2)
+    full, diagonal, tied = (
+        fit(points, 4, rng=np.random.default_rng(0), covariance=covariance).log_likelihood
+        for covariance in ("full", "diagonal", "tied")
+    )
+    assert full > diagonal > tied
+
+
+@pytest.mark.filterwarnings("ignore:Best performing initialization")
+@pytest.mark.parametrize(("covariance", "theirs"), [("full", "full"), ("diagonal", "diag"), ("tied", "tied")])
+def test_from_the_same_start_a_fit_is_no_worse_than_scikit_learns(covariance, theirs):
+    points = three().sample(2000, np.random.default_rng(0)) * [1.0, 50.0] + [300.0, 0.0]
+    model = GaussianMixture(
+        3, covariance_type=theirs, tol=1e-8, max_iter=5000, reg_covar=1e-12, random_state=0
+    )
+    theirs_at = model.fit(points).score(points)
+    start = Mixture.from_sklearn(
+        GaussianMixture(3, covariance_type=theirs, random_state=0, max_iter=2).fit(points)
+    )
+    ours = fit(
+        points, 3, rng=np.random.default_rng(0), start=start, relocations=0, tol=1e-8, max_iter=5000,
+        covariance=covariance,
+    )  # fmt: skip
+    assert ours.log_likelihood >= theirs_at - 1e-6
+    assert ours.log_likelihood == pytest.approx(ours.mixture.log_density(points).mean(), abs=1e-9)
+
+
+def test_equal_records_count_as_often_as_they_are_there():
+    rng = np.random.default_rng(0)
+    points, times = three().sample(300, rng), rng.integers(1, 4, 300)
+    repeated = np.repeat(points, times, axis=0)
+    merged = fit(repeated[rng.permutation(len(repeated))], 3, floor=FLOOR, rng=np.random.default_rng(0))
+    weighted = fit(points, 3, weights=times, floor=FLOOR, rng=np.random.default_rng(0))
+    assert_close(merged.mixture, weighted.mixture, 1e-9)
+    assert merged.log_likelihood == pytest.approx(merged.mixture.log_density(repeated).mean())
+
+
+def test_the_search_is_on_a_sample_and_the_climb_on_everything(monkeypatch):
+    points, seen = cities(70_000, seed=5), []
+
+    def watched(data, size, rng):
+        seen.append((len(data), size))
+        return sampled(data, size, rng)
+
+    monkeypatch.setattr("privmix.mixture.em.sampled", watched)
+    result = fit(points, 3, floor=FLOOR, rng=np.random.default_rng(0), relocations=4)
+    assert seen == [(70_000, 70_000 // 16)]
+    assert result.log_likelihood == pytest.approx(result.mixture.log_density(points).mean(), rel=1e-9)
     overall = result.mixture.weights @ result.mixture.means
-    np.testing.assert_allclose(overall, points.mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(overall, points.mean(axis=0), atol=1e-9)
 
 
-def test_all_records_equal_give_exactly_the_floor():
-    floor = np.array([1e-4, 1e-6])
-    result = fit(observe(np.full((50, 2), 0.25)), 2, floor=floor, rng=np.random.default_rng(0))
-    np.testing.assert_allclose(result.mixture.covariances, [np.diag(floor)] * 2, atol=1e-12)
-
-
-def test_one_dimension_and_tiny_weights_work():
-    points = np.random.default_rng(0).normal(size=(400, 1)) * 0.1
-    result = fit(observe(points, np.full(400, 1e-9)), 2, floor=[1e-6], rng=np.random.default_rng(0))
-    assert result.mixture.weights @ result.mixture.means == pytest.approx(points.mean(), abs=1e-6)
-
-
-@pytest.mark.parametrize("k", [0, 6])
-def test_more_components_than_records_are_refused(k):
-    with pytest.raises(UserError, match="components to 5 records"):
-        fit(observe(np.zeros((5, 2))), k, floor=FLOOR, rng=np.random.default_rng(0))
+def test_more_starts_end_no_lower():
+    points = cities(3000, seed=6)
+    one, many = (
+        [
+            fit(
+                points, 6, floor=FLOOR, rng=np.random.default_rng(seed), starts=starts, relocations=0
+            ).log_likelihood
+            for seed in range(6)
+        ]
+        for starts in (1, 12)
+    )
+    assert np.mean(many) > np.mean(one) + 0.05
 
 
 def grid_fit(points: np.ndarray, side: float, k: int) -> Mixture:

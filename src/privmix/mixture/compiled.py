@@ -115,15 +115,20 @@ def logarithm(x):
 
 
 @njit(fastmath=EXACT)
-def _combine(c0, c1, c2, f0, f1, f2, out):
-    for i in range(len(out)):
-        out[i] = c0 * f0[i] + c1 * f1[i] + c2 * f2[i]
+def _combine(c, e, f0, f1, f2, one, other):
+    """Three features times three coefficients, for two components: each feature is loaded once for both."""
+    c0, c1, c2, e0, e1, e2 = c[0], c[1], c[2], e[0], e[1], e[2]
+    for i in range(len(one)):
+        one[i] = c0 * f0[i] + c1 * f1[i] + c2 * f2[i]
+        other[i] = e0 * f0[i] + e1 * f1[i] + e2 * f2[i]
 
 
 @njit(fastmath=EXACT)
-def _combine_more(c0, c1, c2, f0, f1, f2, out):
-    for i in range(len(out)):
-        out[i] += c0 * f0[i] + c1 * f1[i] + c2 * f2[i]
+def _combine_more(c, e, f0, f1, f2, one, other):
+    c0, c1, c2, e0, e1, e2 = c[0], c[1], c[2], e[0], e[1], e[2]
+    for i in range(len(one)):
+        one[i] += c0 * f0[i] + c1 * f1[i] + c2 * f2[i]
+        other[i] += e0 * f0[i] + e1 * f1[i] + e2 * f2[i]
 
 
 @njit(fastmath=EXACT)
@@ -158,13 +163,22 @@ def _finish(total, peak, weights):
 
 
 @njit(fastmath=SUMMING)
-def _dot(gamma, f0, f1, f2):
-    s0, s1, s2 = 0.0, 0.0, 0.0
-    for i in range(len(gamma)):
-        s0 += gamma[i] * f0[i]
-        s1 += gamma[i] * f1[i]
-        s2 += gamma[i] * f2[i]
-    return s0, s1, s2
+def _dot(one, other, f0, f1, f2, sums, other_sums):
+    """Adds the products of three features with the responsibilities of two components."""
+    s0, s1, s2, t0, t1, t2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(len(one)):
+        s0 += one[i] * f0[i]
+        s1 += one[i] * f1[i]
+        s2 += one[i] * f2[i]
+        t0 += other[i] * f0[i]
+        t1 += other[i] * f1[i]
+        t2 += other[i] * f2[i]
+    sums[0] += s0
+    sums[1] += s1
+    sums[2] += s2
+    other_sums[0] += t0
+    other_sums[1] += t1
+    other_sums[2] += t2
 
 
 # A slice [k, :n] of a whole array has its numbers side by side; of [:, :n] the compiler cannot know it, and gives up
@@ -192,21 +206,28 @@ def _fill(points, spread, first, n, features):
 
 
 @njit
-def _log_joint(coefficients, features, n, joint, at):
-    """log(π_k N_k) of n records into columns from `at`, one component a row."""
-    for k in range(len(coefficients)):
-        c, out = coefficients[k], joint[k, at : at + n]
-        _combine(c[0], c[1], c[2], features[0, :n], features[1, :n], features[2, :n], out)
-        for j in range(GROUP, len(c), GROUP):
-            _combine_more(
-                c[j], c[j + 1], c[j + 2], features[j, :n], features[j + 1, :n], features[j + 2, :n], out
-            )
+def _paired(coefficients):
+    """The coefficients with a row of zeros added if they are odd in number: components go in pairs."""
+    count, p = coefficients.shape
+    table = np.zeros((count + count % 2, p))
+    table[:count] = coefficients
+    return table
 
 
 @njit
-def _soften(joint, n, weights, peaks, total):
-    """Log-likelihood of n records; their columns of `joint` become weighted responsibilities."""
-    count = len(joint)
+def _log_joint(table, features, n, joint):
+    """log(π_k N_k) of n records, one component a row."""
+    for k in range(0, len(table), 2):
+        c, e, one, other = table[k], table[k + 1], joint[k, :n], joint[k + 1, :n]
+        _combine(c, e, features[0, :n], features[1, :n], features[2, :n], one, other)
+        for j in range(GROUP, len(c), GROUP):
+            f0, f1, f2 = features[j, :n], features[j + 1, :n], features[j + 2, :n]
+            _combine_more(c[j:], e[j:], f0, f1, f2, one, other)
+
+
+@njit
+def _soften(count, joint, n, weights, peaks, total):
+    """Log-likelihood of n records; their first `count` rows of `joint` become weighted responsibilities."""
     peaks[0, :] = -np.inf
     total[:] = 0.0
     for k in range(count):
@@ -227,33 +248,36 @@ def fused_pass(points, spread, weights, coefficients, first, last, statistics):
     `coefficients` (K, p) has p padded with zeros to a multiple of GROUP; `spread` is empty for exact records.
     """
     count, p = coefficients.shape
+    table = _paired(coefficients)
+    sums = np.zeros(table.shape)
     features = np.zeros((p, BLOCK))
     features[0, :] = 1.0
-    joint, peaks, total = np.empty((count, BLOCK)), np.empty((2, BLOCK)), np.empty(BLOCK)
+    joint, peaks, total = np.empty((len(table), BLOCK)), np.empty((2, BLOCK)), np.empty(BLOCK)
     log_likelihood = 0.0
     for start in range(first, last, BLOCK):
         n = min(BLOCK, last - start)
         _fill(points, spread, start, n, features)
-        _log_joint(coefficients, features, n, joint, 0)
-        log_likelihood += _soften(joint, n, weights[start : start + n], peaks, total)
-        for k in range(count):
+        _log_joint(table, features, n, joint)
+        log_likelihood += _soften(count, joint, n, weights[start : start + n], peaks, total)
+        for k in range(0, len(table), 2):
             for j in range(0, p, GROUP):
-                s0, s1, s2 = _dot(joint[k, :n], features[j, :n], features[j + 1, :n], features[j + 2, :n])
-                statistics[k, j] += s0
-                statistics[k, j + 1] += s1
-                statistics[k, j + 2] += s2
+                f0, f1, f2 = features[j, :n], features[j + 1, :n], features[j + 2, :n]
+                _dot(joint[k, :n], joint[k + 1, :n], f0, f1, f2, sums[k, j:], sums[k + 1, j:])
+    statistics += sums[:count]
     return log_likelihood
 
 
 @njit(nogil=True, cache=True)
 def log_joints(points, spread, coefficients, joint):
     """log(π_k N_k) of every record, (K, n)."""
-    features = np.zeros((coefficients.shape[1], BLOCK))
+    table = _paired(coefficients)
+    features, block = np.zeros((coefficients.shape[1], BLOCK)), np.empty((len(table), BLOCK))
     features[0, :] = 1.0
     for start in range(0, len(points), BLOCK):
         n = min(BLOCK, len(points) - start)
         _fill(points, spread, start, n, features)
-        _log_joint(coefficients, features, n, joint, start)
+        _log_joint(table, features, n, block)
+        joint[:, start : start + n] = block[: len(joint), :n]
 
 
 @njit(nogil=True, cache=True)

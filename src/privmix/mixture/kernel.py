@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import islice
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ FUSED_DIMENSIONS = 24  # measured by benchmarks/mixture.py: above, BLAS is faste
 PIECE = 65536  # records of one task
 CELLS = 131072  # numbers in the larger array of one matrix product: it stays in the cache
 WORTH_IMPORTING = 2_000_000  # records times components: a numpy pass that takes some 30 ms
-GROUP = 3  # features are padded to a multiple of this: the compiled loops take so many together
+GROUP = 3  # features are padded to a multiple of this, the number that the compiled loops take together
 LOG_TWO_PI = float(np.log(2 * np.pi))
 LOG_ZERO = -1e300  # log of a weight of zero: infinity would spoil a product
 EXACT = np.empty((0, 0))  # the spread of records that have none
@@ -65,7 +66,7 @@ def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, f
     if len(data) != m or any(each.dimensions != d for each in data):
         raise UserError(f"{m} mixtures in {d} dimensions need as many sets of records in {d} dimensions.")
     fused = fused and d <= FUSED_DIMENSIONS
-    run = _fused_pass() if fused else wide_pass
+    run = compiled().fused_pass if fused else wide_pass
     table = coefficients(parameters)
     statistics, log_likelihood = np.zeros(table.shape), np.zeros(m)
 
@@ -90,39 +91,47 @@ def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, f
 
 def log_joint(observations: Observations, mixture: Mixture) -> np.ndarray:
     """log of weight times density, (K, n), all at once: for a sample or a piece, not for all the data."""
-    from privmix.mixture import compiled
-
     joint = np.empty((mixture.n_components, len(observations)))
     points, spread, _ = _arrays(observations)
-    compiled.log_joints(points, spread, coefficients(Parameters.of([mixture]))[0], joint)
+    compiled().log_joints(points, spread, coefficients(Parameters.of([mixture]))[0], joint)
     return joint
 
 
 def coefficients(parameters: Parameters) -> np.ndarray:
     """W with log(π_k N_k(x)) = W_k · φ(x), (m, K, p), p padded with zeros to a multiple of `GROUP`.
 
-    With P = Σ⁻¹: constant log π - ½(d log 2π + log|Σ| + μᵀPμ), linear Pμ, quadratic -½P, off the diagonal doubled
-    because φ has each product once.
+    With Σ = LLᵀ and y = (1, x) the exponent -½‖L⁻¹(x - μ)‖² is -½ yᵀGy, G = BᵀB, B = [-L⁻¹μ, L⁻¹]; its upper
+    triangle, doubled off the diagonal because φ has each product once, is in the order of φ.
     """
     m, k, d = parameters.means.shape
     try:
-        lower = np.linalg.cholesky(parameters.covariances)
+        inverse = np.linalg.inv(np.linalg.cholesky(parameters.covariances))
     except np.linalg.LinAlgError as error:
         raise UserError("a covariance is not positive definite; floor its eigenvalues above zero.") from error
-    inverse = np.linalg.inv(lower)
-    precision = np.swapaxes(inverse, -1, -2) @ inverse
-    linear = (precision @ parameters.means[..., None])[..., 0]
-    log_root = np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum(axis=-1)
-    distance = (linear * parameters.means).sum(axis=-1)
+    rows, columns, factor = _triangle(d + 1)
+    table = np.zeros((m, k, -(-len(rows) // GROUP) * GROUP))
+    affine = np.concatenate([inverse @ -parameters.means[..., None], inverse], axis=-1)
+    table[..., : len(rows)] = (np.swapaxes(affine, -1, -2) @ affine)[..., rows, columns] * factor
     with np.errstate(divide="ignore"):
         log_weights = np.maximum(np.log(parameters.weights), LOG_ZERO)
-    rows, columns, factor = _triangle(d)
-    features = 1 + d + len(rows)
-    table = np.zeros((m, k, -(-features // GROUP) * GROUP))
-    table[..., 0] = log_weights - log_root - 0.5 * (d * LOG_TWO_PI + distance)
-    table[..., 1 : 1 + d] = linear
-    table[..., 1 + d : features] = precision[..., rows, columns] * factor
+    log_scale = np.log(np.diagonal(inverse, axis1=-2, axis2=-1)).sum(axis=-1)
+    table[..., 0] += log_weights + log_scale - 0.5 * d * LOG_TWO_PI
     return table
+
+
+@cache
+def compiled() -> ModuleType:
+    """The compiled loops, `mixture.compiled`. Loading them loads numba."""
+    try:
+        from privmix.mixture import compiled as loops
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        raise UserError(
+            "numba finds no folder to keep compiled code in: neither the installed package nor the user's cache "
+            "can be written; set NUMBA_CACHE_DIR to a folder that can."
+        ) from error
+    return loops
 
 
 def default_threads() -> int:
@@ -178,12 +187,6 @@ def wide_pass(
         joint *= weight / density
         statistics += joint @ block.T
     return log_likelihood
-
-
-def _fused_pass() -> Callable[..., float]:
-    from privmix.mixture import compiled
-
-    return compiled.fused_pass
 
 
 @cache

@@ -51,9 +51,9 @@ class Parameters:
     def of(cls, mixtures: Sequence[Mixture]) -> "Parameters":
         """The stack of these mixtures."""
         return cls(
-            np.stack([each.weights for each in mixtures]),
-            np.stack([each.means for each in mixtures]),
-            np.stack([each.covariances for each in mixtures]),
+            np.array([each.weights for each in mixtures]),
+            np.array([each.means for each in mixtures]),
+            np.array([each.covariances for each in mixtures]),
         )
 
     def __len__(self) -> int:

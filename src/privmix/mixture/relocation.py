@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from privmix.mixture.kernel import PIECE, log_joint
+from privmix.mixture.kernel import PIECE, compiled, log_joint
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import floored
 from privmix.mixture.observations import Data, Observations
@@ -52,14 +52,12 @@ class Relocation:
 
     def _gains(self, dropped: int, planted: Mixture, share: float) -> np.ndarray:
         """Log-likelihood of the sample with each planted component, of that share, in the dropped one's place."""
-        from privmix.mixture import compiled
-
         weights = self.mixture.weights
         rest, gains = np.empty(len(self.sample)), np.empty(planted.n_components)
-        compiled.log_sums(self.joint, dropped, rest)
+        compiled().log_sums(self.joint, dropped, rest)
         rest += np.log((1 - share) / (1 - weights[dropped]))
         new = log_joint(self.sample, planted) + np.log(planted.n_components * share)
-        compiled.gains(rest, new, self.sample.weights, gains)
+        compiled().gains(rest, new, self.sample.weights, gains)
         return gains
 
 
@@ -74,14 +72,12 @@ def planted_on_worst(data: Data, mixture: Mixture, floor: np.ndarray) -> Mixture
     A record alone in a far place is worth a component of its own to the likelihood, and no random place would
     find it.
     """
-    from privmix.mixture import compiled
-
     costs, total, lowest = np.zeros(mixture.n_components), 0.0, np.inf
     for piece in _pieces(data):
         joint = log_joint(piece, mixture)
         costs += _removal_costs(joint, piece.weights)
         density = np.empty(len(piece))
-        compiled.log_sums(joint, -1, density)
+        compiled().log_sums(joint, -1, density)
         total += piece.total_weight
         worst = int(np.argmin(density))
         if density[worst] < lowest:
@@ -103,10 +99,8 @@ def _replanted(mixture: Mixture, dropped: int, share: float, planted: Mixture, w
 
 
 def _removal_costs(joint: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    from privmix.mixture import compiled
-
     costs = np.zeros(len(joint))
-    compiled.removal_costs(joint, weights, costs)
+    compiled().removal_costs(joint, weights, costs)
     return costs
 
 
