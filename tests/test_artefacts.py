@@ -142,3 +142,18 @@ def test_training_batches_begin_anew_each_time_and_let_go_of_the_file(tmp_path):
     begun.close()
     assert np.array_equal(next(artefacts.train_batches(tmp_path / "clean.parquet", 100)), first)
     assert sum(len(batch) for batch in artefacts.train_batches(tmp_path / "clean.parquet", 100)) == 300
+
+
+def test_reading_training_points_in_batches_holds_a_part_of_the_file_only(tmp_path):
+    path, rows, groups = tmp_path / "clean.parquet", 50_000, 20
+    schema = artefacts.clean_schema(2, ())
+    rng = np.random.default_rng(0)
+    with pq.ParquetWriter(path, schema) as writer:
+        for _ in range(groups):
+            split = pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int8), ["train"])
+            columns = [np.arange(rows, dtype=np.uint64), *rng.random((2, rows)), split]
+            writer.write_table(pa.table(columns, schema=schema))
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in artefacts.train_batches(path, 10_000):
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < path.stat().st_size / 5

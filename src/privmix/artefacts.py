@@ -339,7 +339,8 @@ def read_clean(path: Path) -> CleanData:
 
 def train_batches(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
     """The training points of a clean Parquet, so many rows at a time, (n, d): for `mixture.stream`."""
-    with pq.ParquetFile(path) as file:
+    # Without these two Arrow holds the whole of the wanted columns, or of a row group of them, while it reads.
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
         axes = [name for name in file.schema_arrow.names if name.startswith("x")]
         for batch in file.iter_batches(rows, columns=[*axes, "split"], use_threads=False):
             split = batch.column("split")

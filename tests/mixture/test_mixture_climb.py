@@ -159,7 +159,7 @@ def test_moments_that_approach_a_limit_are_extrapolated_onto_it():
     "counts",
     [
         [[10.2, 89.8], [5.2, 94.8], [2.7, 97.3]],  # leaves a tenth of its count to the first
-        [[50.0, 50.0], [48.0, 52.0], [44.0, 56.0]],  # accelerates by itself: an extrapolation would go back
+        [[50.0, 50.0], [49.0, 51.0], [44.0, 56.0]],  # accelerates by itself: an extrapolation would go back
         [[50.0, 50.0], [50.0, 50.0], [50.0, 50.0]],  # has arrived
     ],
     ids=["empties a component", "too short a step", "standing still"],

@@ -1,8 +1,12 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.mixture import GaussianMixture
 
 from privmix.errors import UserError
+from privmix.mixture import kernel, search
+from privmix.mixture.climb import climb
 from privmix.mixture.em import fit, loop, public_start
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
@@ -45,6 +49,7 @@ def test_a_known_mixture_is_recovered():
     assert_close(result.mixture, three(), 0.02)
     assert result.converged
     assert result.log_likelihood == pytest.approx(result.mixture.log_density(points).mean())
+    assert result.objective == result.log_likelihood
     assert result.notes == ()
 
 
@@ -62,6 +67,28 @@ def test_relocation_improves_on_the_same_starts_without_it():
     assert with_search.log_likelihood > without.log_likelihood + 0.05
 
 
+def test_a_relocation_is_kept_only_if_it_is_better(monkeypatch):
+    monkeypatch.setattr(search, "HOPEFUL", 10.0)  # every move is climbed from, also the bad
+    sample, rise = observe(cities(1500, seed=7)), partial(climb, floor=FLOOR)
+    begin = fit(sample, 6, floor=FLOOR, rng=np.random.default_rng(0)).mixture
+    reached = loop(sample, begin, floor=FLOOR).log_likelihood
+    for seed in range(4):
+        (found,) = search.relocated([sample], [begin], FLOOR, [np.random.default_rng(seed)], rise, 12, 1e-5)
+        assert em_pass(sample, found).log_likelihood / 1500 >= reached - 1e-6
+
+
+def test_relocations_of_several_fits_are_each_as_alone():
+    samples, rise = [observe(cities(800, seed=seed)) for seed in (8, 9)], partial(climb, floor=FLOOR)
+    begin = [seeded_start(sample, 5, FLOOR, np.random.default_rng(1)) for sample in samples]
+    rngs = [np.random.default_rng(seed) for seed in (2, 3)]
+    together = search.relocated(samples, begin, FLOOR, rngs, rise, 10, 1e-5)
+    for number, seed in enumerate((2, 3)):
+        (alone,) = search.relocated(
+            [samples[number]], [begin[number]], FLOOR, [np.random.default_rng(seed)], rise, 10, 1e-5
+        )
+        np.testing.assert_array_equal(together[number].means, alone.means)
+
+
 def test_removal_cost_is_what_the_likelihood_loses():
     points = cities(500, seed=3)
     mixture = fit(observe(points), 4, floor=FLOOR, rng=np.random.default_rng(0)).mixture
@@ -75,13 +102,35 @@ def test_removal_cost_is_what_the_likelihood_loses():
 
 
 def test_relocation_keeps_the_heaviest_and_changes_one_component():
-    observations = observe(cities(500, seed=3))
-    mixture = Mixture([1.0, 0.0, 0.0], np.zeros((3, 2)), [np.eye(2)] * 3)
-    for seed in range(5):
+    """Even where the heaviest is among the cheapest, because its place has another component."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [0.8, 0.8], [-0.8, 0.8]])
+    observations = observe(np.repeat(centres, [400, 50, 50], axis=0) + rng.normal(0, 0.02, (500, 2)))
+    mixture = Mixture([0.7, 0.1, 0.1, 0.1], centres[[0, 0, 1, 2]], [np.eye(2) * 4e-4] * 4)
+    changes = set()
+    for seed in range(12):
         moved = Relocation(observations, mixture, FLOOR).proposal(np.random.default_rng(seed))
-        changed = (moved.means != mixture.means).any(axis=1)
-        assert changed.sum() == 1
-        assert not changed[0]
+        (changed,) = np.flatnonzero((moved.means != mixture.means).any(axis=1))
+        assert changed != 0
+        changes.add(int(changed))
+    assert len(changes) > 1
+
+
+def test_a_candidate_gains_the_log_likelihood_of_the_mixture_that_it_would_make():
+    observations = observe(cities(500, seed=3), np.random.default_rng(0).exponential(size=500))
+    mixture = fit(observations, 4, floor=FLOOR, rng=np.random.default_rng(0)).mixture
+    planted = Mixture(
+        np.full(3, 1 / 3), observations.points[:3], [np.eye(2) * 1e-2, np.eye(2) * 1e-3, np.eye(2)]
+    )
+    gains = Relocation(observations, mixture, FLOOR)._gains(1, planted, 0.3)
+    for which in range(3):
+        weights, means, covariances = (
+            part.copy() for part in (mixture.weights, mixture.means, mixture.covariances)
+        )
+        weights *= 0.7 / (1 - weights[1])
+        weights[1], means[1], covariances[1] = 0.3, planted.means[which], planted.covariances[which]
+        made = em_pass(observations, Mixture(weights, means, covariances))
+        assert gains[which] == pytest.approx(made.log_likelihood, rel=1e-10)
 
 
 def test_the_same_stream_gives_the_same_fit():
@@ -155,13 +204,12 @@ def test_a_fit_keeps_to_the_shape_that_was_asked_for(covariance):
     assert (apart == 0) == (covariance == "tied")
 
 
-def test_more_freedom_explains_more():
+@pytest.mark.parametrize("covariance", ["diagonal", "tied"])
+def test_more_freedom_explains_more(covariance):
     points = cities(1500, seed=2)
-    full, diagonal, tied = (
-        fit(points, 4, rng=np.random.default_rng(0), covariance=covariance).log_likelihood
-        for covariance in ("full", "diagonal", "tied")
-    )
-    assert full > diagonal > tied
+    bound = fit(points, 4, rng=np.random.default_rng(0), covariance=covariance)
+    free = fit(points, 4, rng=np.random.default_rng(0), start=bound.mixture, relocations=0)
+    assert free.log_likelihood > bound.log_likelihood + 0.001
 
 
 @pytest.mark.filterwarnings("ignore:Best performing initialization")
@@ -181,6 +229,29 @@ def test_from_the_same_start_a_fit_is_no_worse_than_scikit_learns(covariance, th
     )  # fmt: skip
     assert ours.log_likelihood >= theirs_at - 1e-6
     assert ours.log_likelihood == pytest.approx(ours.mixture.log_density(points).mean(), abs=1e-9)
+
+
+def test_a_fit_in_few_dimensions_is_accelerated():
+    points = Mixture([0.5, 0.5], [[0.0], [2.5]], np.ones((2, 1, 1))).sample(1000, np.random.default_rng(0))
+    start = Mixture([0.3, 0.7], [[-1.0], [0.5]], np.ones((2, 1, 1)))
+    options = {"tol": 1e-9, "max_iter": 5000, "floor": [1e-6]}
+    fast = fit(points, 2, rng=np.random.default_rng(0), start=start, relocations=0, **options)
+    plain = loop(observe(points), start, **options)
+    assert fast.converged
+    assert fast.log_likelihood >= plain.log_likelihood - 1e-6
+    assert fast.iterations < 0.7 * plain.iterations
+
+
+def test_a_fit_uses_the_threads_it_is_given(monkeypatch):
+    asked = set()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(
+        kernel, "_pool", lambda threads, pool=kernel._pool: asked.add(threads) or pool(threads)
+    )
+    fit(three().sample(200, np.random.default_rng(0)), 2, rng=np.random.default_rng(0))
+    assert asked == set()
+    fit(three().sample(200, np.random.default_rng(0)), 2, rng=np.random.default_rng(0), threads=2)
+    assert asked == {2}
 
 
 def test_equal_records_count_as_often_as_they_are_there():

@@ -274,6 +274,7 @@ def test_distinct_places_and_their_index_give_the_records_back():
 def test_compress_changes_nothing_but_the_rows():
     rng = np.random.default_rng(0)
     points, weights = rng.integers(-3, 4, (500, 2)) / 10, rng.integers(0, 3, 500).astype(float)
+    weights[points[:, 0] == 0.3] = 0.0
     full = observe(points, weights)
     merged = compress(full)
     assert len(merged) == len(np.unique(points[weights > 0], axis=0))
@@ -320,13 +321,12 @@ def test_aggregate_needs_one_integer_for_each_record():
 
 def test_other_units_move_and_stretch_points_and_spread_alike():
     rng = np.random.default_rng(0)
-    lower = rng.normal(size=(50, 2))
-    upper = lower + rng.uniform(0, 1, (50, 2))
-    centre, scale = np.array([3.0, -1.0]), np.array([0.5, 20.0])
-    moved = observe_boxes(lower, upper).normalised(centre, scale)
-    expected = observe_boxes((lower - centre) * scale, (upper - centre) * scale)
+    points, cells = rng.normal(size=(300, 3)), np.arange(300) % 9
+    centre, scale = np.array([3.0, -1.0, 0.0]), np.array([0.5, 20.0, 1.0])
+    moved = aggregate(observe(points), cells).normalised(centre, scale)
+    expected = aggregate(observe((points - centre) * scale), cells)
     np.testing.assert_allclose(moved.points, expected.points, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(moved.spread, expected.spread, rtol=1e-12)
+    np.testing.assert_allclose(moved.spread, expected.spread, rtol=1e-12, atol=1e-12)
 
 
 def test_a_systematic_sample_draws_each_record_as_its_weight_earns_to_within_one():
@@ -338,6 +338,17 @@ def test_a_systematic_sample_draws_each_record_as_its_weight_earns_to_within_one
         draws = np.bincount(drawn.points[:, 0].astype(int), drawn.weights, minlength=100)
         assert (np.abs(draws - 50 * weights / weights.sum()) < 1).all()
         assert not draws[weights == 0].any()
+
+
+def test_a_draw_between_two_records_never_takes_one_of_no_weight():
+    class First:
+        """Random numbers that put the draws at the very beginning of their shares."""
+
+        def random(self) -> float:
+            return 0.0
+
+    drawn = sampled(observe([[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.0, 1.0, 0.0, 2.0]), 2, First())
+    assert drawn.points[:, 0].tolist() == [1.0, 4.0]
 
 
 def test_a_systematic_sample_is_right_on_average():

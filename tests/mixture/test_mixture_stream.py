@@ -1,10 +1,12 @@
 """A fit over batches that are read again in every pass is the fit of all of them, and never holds them."""
 
+import time
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +16,11 @@ from making import make_domain
 from privmix import artefacts
 from privmix.artefacts import CleanInfo, RowCounts
 from privmix.errors import UserError
+from privmix.mixture import kernel
 from privmix.mixture.em import Fit, fit
-from privmix.mixture.kernel import em_pass
+from privmix.mixture.kernel import em_pass, em_passes
 from privmix.mixture.model import Mixture
+from privmix.mixture.moments import Parameters
 from privmix.mixture.observations import Observations, observe, sampled
 from privmix.mixture.stream import streamed
 
@@ -152,6 +156,30 @@ def test_a_pass_and_a_sample_hold_a_few_batches_of_many(threads):
     tracemalloc.stop()
     assert len(drawn) == 1000
     assert most < 64 * batch(0).nbytes / 3
+
+
+def test_reading_does_not_run_ahead_of_slow_threads(monkeypatch):
+    read, done, most = 0, [], 0
+
+    def slow(*_) -> float:
+        time.sleep(0.003)
+        done.append(1)
+        return 0.0
+
+    def counted() -> Iterator[np.ndarray]:
+        nonlocal read, most
+        for batch in batches(records(3000), 50)():
+            read += 1
+            most = max(most, read - len(done))
+            yield batch
+
+    stream = streamed(counted)
+    read = most = 0
+    monkeypatch.setattr(kernel, "compiled", lambda: SimpleNamespace(fused_pass=slow))
+    mixture = Mixture([1.0], [[100.0, -20.0]], [np.eye(2)])
+    em_passes([stream], Parameters.of([mixture]), threads=2)
+    assert read == len(done) == 60
+    assert most <= 6  # two waiting or running for each thread, one being read, one not yet counted
 
 
 @pytest.mark.parametrize("size", [1, 10, 137, 299])

@@ -22,7 +22,7 @@ from privmix.mixture.starts import public_start
 __all__ = ["Fit", "fit", "fit_many", "loop", "public_start"]
 
 SAMPLE_SHARE = 16  # the search runs on one record in this many,
-SAMPLE_LEAST, SAMPLE_MOST = 2**12, 2**18  # but on no fewer and no more than this
+SAMPLE_LEAST, SAMPLE_MOST = 2**12, 2**16  # but on no fewer and no more than this
 ACCELERATED_DIMENSIONS = 3  # measured: beyond, extrapolated steps are mostly refused
 LAST_LOOK = 10  # iterations that a component planted on the worst explained record has to pay
 FLOOR_SHARE = 1e-8  # of the data's variance on each axis: the floor when none is given

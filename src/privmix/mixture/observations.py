@@ -36,7 +36,7 @@ class Observations:
         )
         if points.ndim != 2 or 0 in points.shape:
             raise UserError(f"records must be an array (n, d) with n, d >= 1, but have shape {points.shape}.")
-        if not np.abs(points).max() < LARGEST:
+        if not (points.max() < LARGEST and points.min() > -LARGEST):
             raise UserError("records must be finite numbers below 1e150; remove NaN, infinity and the like.")
         n, d = points.shape
         if weights.shape != (n,):

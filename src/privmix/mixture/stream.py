@@ -45,7 +45,9 @@ class Stream:
         for batch in self.batches():
             if len(batch):
                 seen += len(batch)
-                yield observe((np.asarray(batch, dtype=np.float64) - self.centre) * self.scale)
+                places = batch - self.centre
+                places *= self.scale
+                yield observe(places)
         if seen != self.rows:
             raise UserError(
                 f"the stream had {self.rows} records at first and {seen} now; "
