@@ -48,7 +48,9 @@ def fit(
     whole = observe_boxes(lower, upper, weights)
     found = em.fit(whole, n_components, floor=floor, rng=rng, tol=tol, max_iter=max_iter, prior=prior)
     parts, variances = cut(lower, upper, weights, _parts(*whole.points.shape))
-    climbed = em.loop(parts, found.mixture, floor=floor, prior=prior, tol=tol, max_iter=max_iter)
+    climbed = em.loop(
+        parts, found.mixture, floor=floor, prior=prior, tol=tol, max_iter=max_iter, accelerate=True
+    )
     mixture = sharpened(parts, variances, climbed.mixture, floor)
     reached = em.loop(parts, mixture, floor=floor, prior=prior, max_iter=0)
     return replace(

@@ -15,6 +15,7 @@ from privmix.mixture.observations import Data
 
 Expectation = Callable[[Sequence[Data], Parameters], Moments]
 
+GROWTH = 4.0  # a step length that was good may be exceeded so many times, one that was not is cut so
 LEAST_COUNT = 0.1  # an extrapolation may not shrink a component's count below this share
 
 
@@ -53,7 +54,7 @@ def climb(
     reached = _objective(moments, starts, prior)
     log_likelihood = moments.log_likelihood / moments.total_weight
     iterations, converged = np.zeros(m, dtype=int), np.zeros(m, dtype=bool)
-    going, history = np.arange(m), [moments]
+    going, history, longest = np.arange(m), [moments], np.full(m, GROWTH)
 
     def step(target: Moments) -> tuple[Parameters, Moments, np.ndarray]:
         moved = estimates(target, floor=floor, prior=prior, covariance=covariance)
@@ -77,17 +78,25 @@ def climb(
         history = [each[still] for each in (*history, seen)]
         going = going[still]
         if accelerate and len(history) == 3 and len(going) and iterations[going[0]] < max_iter:
-            moved, seen, objective = step(_extrapolated(*history))
+            far, length = _extrapolated(*history, most=longest[going])
+            moved, seen, objective = step(far)
             better = objective >= reached[going]
             keep(better, moved, seen, objective)
+            grown = np.where(length < longest[going], longest[going], GROWTH * longest[going])
+            longest[going] = np.where(better, grown, np.maximum(length / GROWTH, 1.0))
             history = [_either(better, seen, history[-1])]
         elif not accelerate:
             history = history[-1:]
     return Climbed(parameters, log_likelihood, reached, iterations, converged)
 
 
-def _extrapolated(first: Moments, second: Moments, third: Moments) -> Moments:
-    """Beyond three successive moments: m - 2αr + α²v with r, v their first and second difference, α = -|r|/|v|."""
+def _extrapolated(
+    first: Moments, second: Moments, third: Moments, most: np.ndarray
+) -> tuple[Moments, np.ndarray]:
+    """Beyond three successive moments, and the step length, which is 1 where it is no farther than the third.
+
+    m + 2αr + α²v with r, v the first and second difference of the moments and α = |r|/|v|, but `most` at most.
+    """
     m = len(first.counts)
     points = [
         np.concatenate([each.counts, each.sums.reshape(m, -1), each.squares.reshape(m, -1)], axis=1)
@@ -96,11 +105,11 @@ def _extrapolated(first: Moments, second: Moments, third: Moments) -> Moments:
     change = points[1] - points[0]
     bend = points[2] - points[1] - change
     sizes = np.linalg.norm(change, axis=1), np.linalg.norm(bend, axis=1)
-    length = np.divide(*sizes, out=np.ones(m), where=sizes[1] > 0)[:, None]
+    length = np.clip(np.divide(*sizes, out=np.ones(m), where=sizes[1] > 0), 1.0, most)[:, None]
     k = first.counts.shape[1]
     far = points[0] + 2 * length * change + length**2 * bend
-    sound = (length > 1) & (far[:, :k] >= LEAST_COUNT * points[2][:, :k]).all(axis=1, keepdims=True)
-    far = np.where(sound, far, points[2])
+    sound = (far[:, :k] >= LEAST_COUNT * points[2][:, :k]).all(axis=1, keepdims=True)
+    far, length = np.where(sound, far, points[2]), np.where(sound, length, 1.0)
     d = first.sums.shape[2]
     return Moments(
         far[:, :k],
@@ -108,7 +117,7 @@ def _extrapolated(first: Moments, second: Moments, third: Moments) -> Moments:
         far[:, k + k * d :].reshape(m, k, d, d),
         third.log_likelihood,
         third.total_weight,
-    )
+    ), length[:, 0]
 
 
 def _either(rows: np.ndarray, one: Moments, other: Moments) -> Moments:

@@ -112,7 +112,7 @@ def fit(
             begin = ranked.parameters[[int(np.argmax(ranked.objective))]]
         else:
             begin = Parameters.of([start])
-        tried = em.ended(rise([observations], begin, tol=tol, max_iter=max_iter), 0)
+        tried = em.ended(rise([observations], begin, tol=tol, max_iter=max_iter, accelerate=True), 0)
         if final is not None and _criterion(tried, observations) <= _criterion(final, observations):
             break
         final = tried

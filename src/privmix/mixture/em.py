@@ -23,7 +23,6 @@ __all__ = ["Fit", "fit", "fit_many", "loop", "public_start"]
 
 SAMPLE_SHARE = 16  # the search runs on one record in this many,
 SAMPLE_LEAST, SAMPLE_MOST = 2**12, 2**16  # but on no fewer and no more than this
-ACCELERATED_DIMENSIONS = 3  # measured: beyond, extrapolated steps are mostly refused
 LAST_LOOK = 10  # iterations that a component planted on the worst explained record has to pay
 FLOOR_SHARE = 1e-8  # of the data's variance on each axis: the floor when none is given
 AT_FLOOR = 1 + 1e-6
@@ -50,9 +49,10 @@ def loop(
     tol: float = 1e-5,
     max_iter: int = 500,
     covariance: Covariance = "full",
+    accelerate: bool = False,
     expectation: Expectation = em_passes,
 ) -> Fit:
-    """Plain EM from one start. `expectation` is the pass over the data, or one that sees through noise."""
+    """EM from one start. `expectation` is the pass over the data, or one that sees through noise."""
     climbed = climb(
         [data],
         Parameters.of([mixture]),
@@ -61,6 +61,7 @@ def loop(
         covariance=covariance,
         tol=tol,
         max_iter=max_iter,
+        accelerate=accelerate,
         expectation=expectation,
     )
     return ended(climbed, 0)
@@ -219,7 +220,7 @@ def _fitted(
     searching = n_components > 1 and relocations > 0
     if searching:
         begin = search.relocated(samples, begin, units.floor, rngs, rise, relocations, tol)
-    climb_all = partial(rise, tol=tol, accelerate=data[0].dimensions <= ACCELERATED_DIMENSIONS)
+    climb_all = partial(rise, tol=tol, accelerate=True)
     fits = _ends(climb_all(data, Parameters.of(begin), max_iter=max_iter))
     if searching:
         planted = [
