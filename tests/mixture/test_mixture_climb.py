@@ -1,5 +1,7 @@
 """Climbs never descend, end where the gradient vanishes, and do not know of each other."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -112,21 +114,16 @@ def test_acceleration_reaches_the_same_height_in_fewer_passes():
     assert plain.converged[0]
     assert fast.converged[0]
     assert fast.objective[0] >= plain.objective[0] - 1e-6
-    assert fast.iterations[0] < plain.iterations[0] / 2
+    assert fast.iterations[0] < plain.iterations[0] / 3
 
 
 def test_an_extrapolation_that_descends_is_not_taken(monkeypatch):
     data, start = overlapping()
     dreadful = em_pass(observe([[50.0], [60.0]]), start)
 
-    def far_away(first: Moments, second: Moments, third: Moments) -> Moments:
-        return Moments(
-            dreadful.counts[None],
-            dreadful.sums[None],
-            dreadful.squares[None],
-            third.log_likelihood,
-            third.total_weight,
-        )
+    def far_away(_first, _second, third: Moments, most: np.ndarray) -> tuple[Moments, np.ndarray]:
+        parts = (dreadful.counts[None], dreadful.sums[None], dreadful.squares[None])
+        return Moments(*parts, third.log_likelihood, third.total_weight), most
 
     monkeypatch.setattr(climbing, "_extrapolated", far_away)
     # Of nine steps the third, sixth and ninth are refused: six remain.
@@ -146,13 +143,38 @@ def sequence(counts: list[list[float]]) -> list[Moments]:
     ]
 
 
+FAR = np.array([1e9])
+
+
 def test_moments_that_approach_a_limit_are_extrapolated_onto_it():
-    found = climbing._extrapolated(
-        *sequence([[48.0, 52.0], [44.0, 56.0], [42.0, 58.0]])
-    )  # halving the way to 40, 60
+    halving = sequence([[48.0, 52.0], [44.0, 56.0], [42.0, 58.0]])  # the way to 40 and 60
+    found, length = climbing._extrapolated(*halving, most=FAR)
+    assert length == pytest.approx([2.0])
     np.testing.assert_allclose(found.counts, [[40.0, 60.0]], rtol=1e-12)
     np.testing.assert_allclose(found.sums[..., 0], [[80.0, 120.0]], rtol=1e-12)
     np.testing.assert_allclose(found.squares[..., 0, 0], [[200.0, 300.0]], rtol=1e-12)
+
+
+def test_an_extrapolation_is_no_longer_than_it_may_be():
+    moments = sequence([[50.0, 50.0], [49.0, 51.0], [48.1, 51.9]])  # slows by a tenth: ten steps to the limit
+    found, length = climbing._extrapolated(*moments, most=np.array([4.0]))
+    assert length.tolist() == [4.0]
+    assert found.counts[0, 0] == pytest.approx(50 - 2 * 4 * 1.0 + 16 * 0.1)
+
+
+def test_a_refused_step_is_tried_shorter_and_a_good_one_lets_the_next_be_longer(monkeypatch):
+    data, start = overlapping(200)
+    allowed, real = [], climbing._extrapolated
+
+    def watched(*moments: Moments, most: np.ndarray) -> tuple[Moments, np.ndarray]:
+        allowed.append(float(most[0]))
+        return real(*moments, most=most)
+
+    monkeypatch.setattr(climbing, "_extrapolated", watched)
+    one_climb(data, start, floor=[1e-6], tol=0, max_iter=90, accelerate=True)
+    assert max(allowed) > allowed[0]
+    assert min(allowed) >= 1.0
+    assert any(later < earlier for earlier, later in pairwise(allowed))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +188,9 @@ def test_moments_that_approach_a_limit_are_extrapolated_onto_it():
 )
 def test_without_a_sound_extrapolation_the_step_is_a_plain_one(counts):
     moments = sequence(counts)
-    np.testing.assert_array_equal(climbing._extrapolated(*moments).counts, moments[2].counts)
+    found, length = climbing._extrapolated(*moments, most=FAR)
+    np.testing.assert_array_equal(found.counts, moments[2].counts)
+    assert length.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("accelerate", [False, True])

@@ -69,11 +69,11 @@ def test_relocation_improves_on_the_same_starts_without_it():
 
 def test_a_relocation_is_kept_only_if_it_is_better(monkeypatch):
     monkeypatch.setattr(search, "HOPEFUL", 10.0)  # every move is climbed from, also the bad
-    sample, rise = observe(cities(1500, seed=7)), partial(climb, floor=FLOOR)
+    sample, rise = observe(cities(1500, seed=12)), partial(climb, floor=FLOOR)
     begin = fit(sample, 6, floor=FLOOR, rng=np.random.default_rng(0)).mixture
     reached = loop(sample, begin, floor=FLOOR).log_likelihood
-    for seed in range(4):
-        (found,) = search.relocated([sample], [begin], FLOOR, [np.random.default_rng(seed)], rise, 12, 1e-5)
+    for seed in range(8):
+        (found,) = search.relocated([sample], [begin], FLOOR, [np.random.default_rng(seed)], rise, 1, 1e-5)
         assert em_pass(sample, found).log_likelihood / 1500 >= reached - 1e-6
 
 
@@ -231,7 +231,7 @@ def test_from_the_same_start_a_fit_is_no_worse_than_scikit_learns(covariance, th
     assert ours.log_likelihood == pytest.approx(ours.mixture.log_density(points).mean(), abs=1e-9)
 
 
-def test_a_fit_in_few_dimensions_is_accelerated():
+def test_the_last_climb_of_a_fit_is_accelerated():
     points = Mixture([0.5, 0.5], [[0.0], [2.5]], np.ones((2, 1, 1))).sample(1000, np.random.default_rng(0))
     start = Mixture([0.3, 0.7], [[-1.0], [0.5]], np.ones((2, 1, 1)))
     options = {"tol": 1e-9, "max_iter": 5000, "floor": [1e-6]}
@@ -239,7 +239,7 @@ def test_a_fit_in_few_dimensions_is_accelerated():
     plain = loop(observe(points), start, **options)
     assert fast.converged
     assert fast.log_likelihood >= plain.log_likelihood - 1e-6
-    assert fast.iterations < 0.7 * plain.iterations
+    assert fast.iterations < plain.iterations / 3
 
 
 def test_a_fit_uses_the_threads_it_is_given(monkeypatch):
