@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from privmix.errors import UserError
-from privmix.mixture.em import Fit, fit
+from privmix.mixture.em import Fit, fit, fit_many
+from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Prior
 from privmix.mixture.observations import observe, observe_boxes
+from privmix.mixture.stream import streamed
 
 FLOOR = np.full(2, 1e-6)
 
@@ -114,7 +116,7 @@ def test_a_bad_floor_is_refused(floor):
 
 def test_a_start_of_another_size_is_refused():
     start = Mixture([1.0], [[0.0, 0.0]], [np.eye(2)])
-    with pytest.raises(UserError, match="start has 1 components, but 3 are to be fitted"):
+    with pytest.raises(UserError, match="start has 1 components in 2 dimensions, but 3 in 2"):
         fitted(records(), start=start)
 
 
@@ -314,3 +316,70 @@ def test_an_empty_component_is_told():
     assert result.mixture.weights.tolist() == [1.0, 0.0]
     assert "1 of 2 components are empty." in result.notes
     assert_sound(result, points)
+
+
+RECORDS = np.random.default_rng(0).normal(size=(300, 2))
+
+
+def test_no_subsets_give_no_fits():
+    assert fit_many(RECORDS, 2, [], rng=np.random.default_rng(0)) == []
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_a_number_of_threads_below_one_is_refused(threads):
+    with pytest.raises(UserError, match="threads"):
+        em_pass(RECORDS, Mixture([1.0], np.zeros((1, 2)), [np.eye(2)]), threads=threads)
+
+
+def test_a_start_of_other_dimensions_is_refused():
+    with pytest.raises(UserError, match="start"):
+        fit(RECORDS, 1, rng=np.random.default_rng(0), start=Mixture([1.0], np.zeros((1, 3)), [np.eye(3)]))
+
+
+def test_a_stream_takes_no_weights_and_no_subsets():
+    stream = streamed(lambda: [RECORDS])
+    with pytest.raises(UserError, match="weights"):
+        fit(stream, 1, rng=np.random.default_rng(0), weights=np.ones(300))
+    with pytest.raises(UserError):
+        fit_many(stream, 1, [np.ones(300, dtype=bool)], rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("batches", [[RECORDS], (each for each in [RECORDS])], ids=["a list", "an iterator"])
+def test_a_stream_needs_something_to_call(batches):
+    with pytest.raises(UserError):
+        streamed(batches)
+
+
+@pytest.mark.parametrize("constant", [0.3, 0.25, 0.1, 1e6 + 0.1])
+def test_the_own_floor_of_a_constant_coordinate_is_that_of_the_others(constant):
+    points = np.column_stack([np.linspace(-1, 1, 50), np.full(50, constant)])
+    found = fit(points, 1, rng=np.random.default_rng(0)).mixture.covariances[0]
+    assert found[1, 1] == pytest.approx(1e-8 * found[0, 0], rel=1e-6)
+
+
+def test_weights_whose_sum_is_no_number_are_refused():
+    with pytest.raises(UserError, match="weights"):
+        fit(RECORDS, 2, rng=np.random.default_rng(0), weights=np.full(300, 1e307))
+
+
+def test_a_pass_beyond_floating_point_is_refused():
+    far = Mixture([0.5, 0.5], np.zeros((2, 2)), [np.eye(2) * 1e-20] * 2)
+    with pytest.raises(UserError, match="too far"):
+        em_pass(observe(RECORDS * 1e149), far)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [5, None, [["a", "b"]], [[1.0, 2.0], [1.0]], RECORDS + 1j],
+    ids=["number", "None", "text", "ragged", "complex"],
+)
+@pytest.mark.filterwarnings("ignore:Casting complex")
+def test_what_are_no_records_are_refused(points):
+    with pytest.raises(UserError):
+        fit(points, 1, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("k", [2.5, "2"])
+def test_a_number_of_components_that_is_no_integer_is_refused(k):
+    with pytest.raises(UserError):
+        fit(RECORDS, k, rng=np.random.default_rng(0))

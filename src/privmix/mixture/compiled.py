@@ -8,12 +8,17 @@ The flags of each function matter. `reassoc` lets a sum run in several lanes, bu
 rounds to an integer in `exponential`: functions with such steps do without it.
 """
 
+from functools import partial
+
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
 from privmix.mixture.kernel import GROUP
+
+# With Python's own errors a division by zero would be an exception, and a test for it in every lane.
+vectorised = partial(njit, error_model="numpy")
 
 BLOCK = 256
 EXACT = {"contract", "nsz"}
@@ -86,7 +91,7 @@ def _larger(context, one, other):
     return types.float64(types.float64, types.float64), generate
 
 
-@njit(fastmath={"contract"})
+@vectorised(fastmath={"contract"})
 def exponential(x):
     """e^x for x <= 0: 2^n e^r with |r| <= ln 2/2, the power of two added to the exponent's bits."""
     t = x * LOG2_E + ROUNDER
@@ -101,7 +106,7 @@ def exponential(x):
     return power if x > LEAST else 0.0
 
 
-@njit(fastmath={"contract"})
+@vectorised(fastmath={"contract"})
 def logarithm(x):
     """ln x for normal x >= √½ (so that the exponent is not negative)."""
     e = np.int64(np.uint64(_bits(x) - HALF_ROOT) >> np.uint64(52))
@@ -114,7 +119,7 @@ def logarithm(x):
     return k * LN2_HIGH - ((half - (s * (half + series) + k * LN2_LOW)) - f)
 
 
-@njit(fastmath=EXACT)
+@vectorised(fastmath=EXACT)
 def _combine(c, e, f0, f1, f2, one, other):
     """Three features times three coefficients, for two components: each feature is loaded once for both."""
     c0, c1, c2, e0, e1, e2 = c[0], c[1], c[2], e[0], e[1], e[2]
@@ -123,7 +128,7 @@ def _combine(c, e, f0, f1, f2, one, other):
         other[i] = e0 * f0[i] + e1 * f1[i] + e2 * f2[i]
 
 
-@njit(fastmath=EXACT)
+@vectorised(fastmath=EXACT)
 def _combine_more(c, e, f0, f1, f2, one, other):
     c0, c1, c2, e0, e1, e2 = c[0], c[1], c[2], e[0], e[1], e[2]
     for i in range(len(one)):
@@ -131,14 +136,14 @@ def _combine_more(c, e, f0, f1, f2, one, other):
         other[i] += e0 * f0[i] + e1 * f1[i] + e2 * f2[i]
 
 
-@njit(fastmath=EXACT)
+@vectorised(fastmath=EXACT)
 def _raise(values, old, new):
     # Two arrays: a maximum written back to where it was read becomes a masked store, which is slow.
     for i in range(len(new)):
         new[i] = _larger(values[i], old[i])
 
 
-@njit(fastmath=EXACT)
+@vectorised(fastmath=EXACT)
 def _exponentiate(values, peak, total):
     for i in range(len(values)):
         power = exponential(values[i] - peak[i])
@@ -146,13 +151,13 @@ def _exponentiate(values, peak, total):
         total[i] += power
 
 
-@njit(fastmath=EXACT)
+@vectorised(fastmath=EXACT)
 def _multiply(values, factors):
     for i in range(len(values)):
         values[i] *= factors[i]
 
 
-@njit(fastmath=SUMMING)
+@vectorised(fastmath=SUMMING)
 def _finish(total, peak, weights):
     """Log-likelihood of a block; `total` becomes the factor that turns powers into weighted responsibilities."""
     log_likelihood = 0.0
@@ -162,7 +167,7 @@ def _finish(total, peak, weights):
     return log_likelihood
 
 
-@njit(fastmath=SUMMING)
+@vectorised(fastmath=SUMMING)
 def _dot(one, other, f0, f1, f2, sums, other_sums):
     """Adds the products of three features with the responsibilities of two components."""
     s0, s1, s2, t0, t1, t2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -185,7 +190,7 @@ def _dot(one, other, f0, f1, f2, sums, other_sums):
 # vector instructions. So the functions below take whole arrays, the first column and the number of columns.
 
 
-@njit
+@vectorised()
 def _fill(points, spread, first, n, features):
     """φ of n records from `first`, one feature a row. The row of ones is there already."""
     d = points.shape[1]
@@ -205,7 +210,7 @@ def _fill(points, spread, first, n, features):
             j += 1
 
 
-@njit
+@vectorised()
 def _paired(coefficients):
     """The coefficients with a row of zeros added if they are odd in number: components go in pairs."""
     count, p = coefficients.shape
@@ -214,7 +219,7 @@ def _paired(coefficients):
     return table
 
 
-@njit
+@vectorised()
 def _log_joint(table, features, n, joint):
     """log(π_k N_k) of n records, one component a row."""
     for k in range(0, len(table), 2):
@@ -225,7 +230,7 @@ def _log_joint(table, features, n, joint):
             _combine_more(c[j:], e[j:], f0, f1, f2, one, other)
 
 
-@njit
+@vectorised()
 def _soften(count, joint, n, weights, peaks, total):
     """Log-likelihood of n records; their first `count` rows of `joint` become weighted responsibilities."""
     peaks[0, :] = -np.inf
@@ -241,7 +246,7 @@ def _soften(count, joint, n, weights, peaks, total):
     return log_likelihood
 
 
-@njit(nogil=True, cache=True)
+@vectorised(nogil=True, cache=True)
 def fused_pass(points, spread, weights, coefficients, first, last, statistics):
     """E-step and statistics of records first..last, added to `statistics` (K, p). Returns the log-likelihood.
 
@@ -267,7 +272,7 @@ def fused_pass(points, spread, weights, coefficients, first, last, statistics):
     return log_likelihood
 
 
-@njit(nogil=True, cache=True)
+@vectorised(nogil=True, cache=True)
 def log_joints(points, spread, coefficients, joint):
     """log(π_k N_k) of every record, (K, n)."""
     table = _paired(coefficients)
@@ -280,7 +285,7 @@ def log_joints(points, spread, coefficients, joint):
         joint[:, start : start + n] = block[: len(joint), :n]
 
 
-@njit(nogil=True, cache=True)
+@vectorised(nogil=True, cache=True)
 def log_sums(joint, without, out):
     """log Σ_k exp(joint) of every record, (n,), leaving out component `without` (-1 leaves out none)."""
     count, last = joint.shape
@@ -303,7 +308,7 @@ def log_sums(joint, without, out):
             out[start + i] = peak[i] + logarithm(total[i])
 
 
-@njit(nogil=True, cache=True)
+@vectorised(nogil=True, cache=True)
 def removal_costs(joint, weights, costs):
     """Adds to `costs` (K,) the log-likelihood lost by each component's removal, the others keeping their shape.
 
@@ -333,7 +338,7 @@ def removal_costs(joint, weights, costs):
                 costs[k] += weights[i] * (whole - np.log1p(below - exponential(joint[k, i] - peak)))
 
 
-@njit(nogil=True, cache=True, fastmath=EXACT)
+@vectorised(nogil=True, cache=True, fastmath=EXACT)
 def gains(rest, joint, weights, out):
     """Σ w log(exp(rest) + exp(joint_c)) for each candidate component c, (C,)."""
     for c in range(len(joint)):

@@ -4,7 +4,7 @@ Every choice made here is by likelihood. On a private synopsis all of it is free
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from privmix.mixture.moments import Covariance, Parameters, Prior
 from privmix.mixture.observations import Data, Observations, compress, distinct, observe, sampled
 from privmix.mixture.relocation import planted_on_worst
 from privmix.mixture.starts import public_start
+from privmix.mixture.stream import Stream
 
 __all__ = ["Fit", "fit", "fit_many", "loop", "public_start"]
 
@@ -25,6 +26,7 @@ SAMPLE_SHARE = 16  # the search runs on one record in this many,
 SAMPLE_LEAST, SAMPLE_MOST = 2**12, 2**16  # but on no fewer and no more than this
 LAST_LOOK = 10  # iterations that a component planted on the worst explained record has to pay
 FLOOR_SHARE = 1e-8  # of the data's variance on each axis: the floor when none is given
+ROUNDING = 1e-15
 AT_FLOOR = 1 + 1e-6
 
 
@@ -102,7 +104,9 @@ def fit(
     is a share of the data's own. Equal records are merged first, which changes nothing but the time; a
     `stream.Stream` is read again in every pass instead, and never held.
     """
-    data = points if weights is None and hasattr(points, "blocks") else observe(points, weights)
+    data = points if isinstance(points, Stream) else observe(points, weights)
+    if isinstance(data, Stream) and weights is not None:
+        raise UserError("the records of a stream have weight 1 each; leave the weights out.")
     if isinstance(data, Observations):
         data = compress(data)
     return _fitted(
@@ -139,8 +143,9 @@ def fit_many(
 ) -> list[Fit]:
     """A fit to each subset of the records, given as a boolean mask: shadow models, side by side.
 
-    Each has a random stream of its own, spawned from `rng`, so a fit depends on its own subset and number alone.
-    Records at few distinct places are counted there, and a subset is a count of its mask.
+    Each has a random stream of its own, spawned from `rng`, so a fit does not depend on the other subsets (its
+    units, and the floor unless told, are those of all the records). A subset is a count of its mask at the distinct
+    places.
     """
     data = observe(points)
     masks = [np.asarray(mask) for mask in subsets]
@@ -153,6 +158,8 @@ def fit_many(
         counts = np.bincount(index[mask], data.weights[mask], minlength=len(places))
         spread = None if places.spread is None else places.spread[counts > 0]
         parts.append(Observations(places.points[counts > 0], counts[counts > 0], spread))
+    if not parts:
+        return []
     rngs = rng.spawn(len(parts))
     return _fitted(
         data,
@@ -187,6 +194,8 @@ def _fitted(
     threads: int | None,
 ) -> list[Fit]:
     """Fits to several parts of the whole, in lockstep."""
+    if not isinstance(n_components, int | np.integer):
+        raise UserError(f"the number of components must be an integer, not {n_components!r}.")
     for each in data:
         records = max(len(each), each.total_weight)
         if not 1 <= n_components <= records:
@@ -194,9 +203,11 @@ def _fitted(
                 f"cannot fit {n_components} components to {records:g} records; "
                 "set the number of components between 1 and the number of records."
             )
-    if start is not None and start.n_components != n_components:
+    wanted = (n_components, whole.dimensions)
+    if start is not None and (start.n_components, start.dimensions) != wanted:
         raise UserError(
-            f"the start has {start.n_components} components, but {n_components} are to be fitted."
+            f"the start has {start.n_components} components in {start.dimensions} dimensions, "
+            f"but {wanted[0]} in {wanted[1]} are to be fitted."
         )
     if starts < 1 or max_iter < 0 or not tol >= 0:
         raise UserError(
@@ -211,7 +222,7 @@ def _fitted(
         covariance=covariance,
         expectation=partial(em_passes, threads=threads),
     )
-    samples = [sampled(each, _sample_size(each), rng) for each, rng in zip(data, rngs, strict=True)]
+    samples = [_search_sample(each, rng) for each, rng in zip(data, rngs, strict=True)]
     if start is None:
         begin = search.best_starts(samples, n_components, units.floor, rngs, rise, starts, tol)
     else:
@@ -235,8 +246,11 @@ def _fitted(
     return [units.restored(fit, max_iter) for fit in fits]
 
 
-def _sample_size(data: Data) -> int:
-    return min(max(SAMPLE_LEAST, len(data) // SAMPLE_SHARE), SAMPLE_MOST)
+def _search_sample(data: Data, rng: np.random.Generator) -> Observations:
+    """The part of the data that the search runs on, of the same total weight, so that a prior weighs the same."""
+    size = min(max(SAMPLE_LEAST, len(data) // SAMPLE_SHARE), SAMPLE_MOST)
+    sample = sampled(data, size, rng)
+    return replace(sample, weights=sample.weights * (data.total_weight / sample.total_weight))
 
 
 def _ends(climbed: Climbed) -> list[Fit]:
@@ -259,7 +273,8 @@ class _Units:
         centre, covariance = data.covariance()
         variances = np.diagonal(covariance)
         if floor is None:
-            floor = FLOOR_SHARE * np.where(variances > 0, variances, variances.max() or 1.0)
+            rounding = (ROUNDING * centre) ** 2  # a constant's variance, as computed
+            floor = FLOOR_SHARE * np.where(variances > rounding, variances, variances.max() or 1.0)
         floor = np.asarray(floor, dtype=np.float64)
         if floor.shape != centre.shape or not (np.isfinite(floor) & (floor > 0)).all():
             raise UserError(

@@ -33,7 +33,7 @@ FUSED_DIMENSIONS = 24  # measured by benchmarks/mixture.py: above, BLAS is faste
 PIECE = 65536  # records of one task
 CELLS = 131072  # numbers in the larger array of one matrix product: it stays in the cache
 WORTH_IMPORTING = 2_000_000  # records times components: a numpy pass that takes some 30 ms
-GROUP = 3  # features are padded to a multiple of this, the number that the compiled loops take together
+GROUP = 3  # features are padded to a multiple of this; the compiled loops are written for so many together
 LOG_TWO_PI = float(np.log(2 * np.pi))
 LOG_ZERO = -1e300  # log of a weight of zero: infinity would spoil a product
 EXACT = np.empty((0, 0))  # the spread of records that have none
@@ -79,6 +79,10 @@ def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, f
         for number, sums, likelihood in _shared(task, _pieces(data), threads):
             statistics[number] += sums
             log_likelihood[number] += likelihood
+    if not np.isfinite(log_likelihood).all():
+        raise UserError(
+            "the records are too far from the mixture for floating point; bring both to the unit ball first."
+        )
     counts = statistics[..., 0]
     return Moments(
         counts=counts,
@@ -137,7 +141,7 @@ def compiled() -> ModuleType:
 def default_threads() -> int:
     """What OMP_NUM_THREADS says, as a Snakemake rule's `threads` sets it; else 1."""
     said = os.environ.get("OMP_NUM_THREADS", "1").split(",")[0]
-    return int(said) if said.isdigit() and int(said) > 0 else 1
+    return max(int(said), 1) if said.isdecimal() else 1
 
 
 def _arrays(block: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -199,6 +203,8 @@ def _triangle(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _shared(task: Callable[[Any], Any], pieces: Iterable[Any], threads: int | None) -> Iterator[Any]:
     """The task's results in order, a few pieces at a time so that a stream is never held whole."""
     threads = default_threads() if threads is None else threads
+    if threads < 1:
+        raise UserError(f"threads = {threads} must be at least 1.")
     if threads == 1:
         yield from map(task, pieces)
         return

@@ -31,9 +31,8 @@ class Observations:
     )
 
     def __post_init__(self) -> None:
-        points, weights = (
-            np.ascontiguousarray(part, dtype=np.float64) for part in (self.points, self.weights)
-        )
+        # Writable, or numba would compile its loops once more for arrays that are not.
+        points, weights = (np.require(part, np.float64, ["C", "W"]) for part in (self.points, self.weights))
         if points.ndim != 2 or 0 in points.shape:
             raise UserError(f"records must be an array (n, d) with n, d >= 1, but have shape {points.shape}.")
         if not (points.max() < LARGEST and points.min() > -LARGEST):
@@ -41,14 +40,18 @@ class Observations:
         n, d = points.shape
         if weights.shape != (n,):
             raise UserError(f"{n} records need as many weights, not {weights.shape}.")
-        if not np.isfinite(weights).all() or (weights < 0).any():
-            raise UserError("weights must be finite and non-negative; project noisy counts to >= 0 first.")
-        if not weights.sum() > 0:
+        with np.errstate(over="ignore"):
+            total = weights.sum()
+        if not np.isfinite(total) or (weights < 0).any():
+            raise UserError(
+                "weights and their sum must be finite and non-negative; project noisy counts to >= 0 first."
+            )
+        if not total > 0:
             raise UserError("there is nothing to fit: no record has a positive weight.")
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "weights", weights)
         if self.spread is not None:
-            spread = np.ascontiguousarray(self.spread, dtype=np.float64)
+            spread = np.require(self.spread, np.float64, ["C", "W"])
             if spread.shape != (n, d * (d + 1) // 2) or not np.isfinite(spread).all():
                 raise UserError(
                     f"the spread of {n} records in {d} dimensions must be {d * (d + 1) // 2} finite numbers each."
@@ -120,8 +123,18 @@ def observe(points: "np.ndarray | Observations", weights: np.ndarray | None = No
         if weights is not None:
             raise UserError("these records have weights already; give weights with plain points only.")
         return points
-    points = np.asarray(points, dtype=np.float64)
-    return Observations(points, np.ones(len(points)) if weights is None else weights)
+    points = _numbers(points)
+    return Observations(points, np.ones(points.shape[:1]) if weights is None else weights)
+
+
+def _numbers(points: np.ndarray) -> np.ndarray:
+    try:
+        array = np.asarray(points)
+        if np.issubdtype(array.dtype, np.complexfloating):
+            raise TypeError
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise UserError("records must be an array (n, d) of real numbers.") from None
 
 
 def observe_boxes(lower: np.ndarray, upper: np.ndarray, weights: np.ndarray | None = None) -> Observations:

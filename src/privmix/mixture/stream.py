@@ -72,6 +72,8 @@ def streamed(batches: Batches) -> Stream:
     Read once here for its size, mean and covariance: batch by batch, the deviations of each about its own mean
     and those of the means (Chan, Golub & LeVeque 1983), which keeps the digits that Σx² - (Σx)²/n would lose.
     """
+    if not callable(batches):
+        raise UserError("a stream is read many times: give a function that begins anew, not the batches.")
     rows, mean, scatter = 0, None, None
     for batch in batches():
         if not len(batch):
