@@ -99,7 +99,7 @@ def passes() -> None:
 
 
 def shadows() -> None:
-    """64 fits on halves of the data, both from the same starts to the same tolerance."""
+    """64 fits on halves of the data from the same start, ours to a third of their tolerance: none should end lower."""
     from sklearn.mixture import GaussianMixture
 
     n, k, number, tol = 20_000, 5, 64, 1e-5
@@ -132,7 +132,7 @@ def shadows() -> None:
             floor=floor,
             start=start,
             relocations=0,
-            tol=tol,
+            tol=tol / 3,
         )
         return [fit.log_likelihood for fit in fits]
 

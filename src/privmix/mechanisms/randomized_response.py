@@ -14,7 +14,8 @@ from pydantic import Field
 from privmix.artefacts import Proportion
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters
 from privmix.mechanisms.grid import Grid, nearly_cubic
-from privmix.mixture import boxes
+from privmix.mixture import em
+from privmix.mixture.observations import observe_boxes
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.response import GeneralizedResponse, intervals, project_to_simplex
@@ -83,9 +84,9 @@ class RandomizedResponse(Mechanism):
                 f"only {components} of the {grid.cells} public cells hold a positive estimated share, "
                 f"so {components} of {spec.n_components} Gaussians were fitted"
             )
-        fitted = boxes.fit(
-            lower[kept], upper[kept], shares[kept], components, floor=spec.floor, rng=rng.search
-        )
+        # Whole boxes: through the noise of local answers the finer `boxes.fit` follows the noise.
+        observations = observe_boxes(lower[kept], upper[kept], shares[kept])
+        fitted = em.fit(observations, components, floor=spec.floor, rng=rng.search)
         proportions = [
             estimate
             for attribute in spec.domain.attributes
