@@ -34,7 +34,7 @@ TWO_52 = 2.0**52
 LEAST = -708.0  # exp of less is below the normal numbers: taken as 0
 HALF_ROOT = np.float64(np.sqrt(0.5)).view(np.int64)
 
-# Interpolation of exp at the Chebyshev nodes of [-ln 2/2, ln 2/2], degree 11: relative error below 3e-16.
+# Interpolation of exp at the Chebyshev nodes of [-ln 2/2, ln 2/2], degree 11: relative error 2e-17, before rounding.
 (E0, E1, E2, E3, E4, E5, E6, E7, E8, E9, E10, E11) = (
     1.0,
     1.0,
