@@ -65,7 +65,7 @@ class Domain(Part):
     relation: Literal["replace_one", "add_remove"]
     max_records_per_person: int
     visibility: Literal["public", "synthetic", "sensitive"]
-    rows: int  # public number of training records
+    rows: int  # a public number of training records: exact where the relation keeps it, else as expected
 
     @property
     def lower(self) -> np.ndarray:

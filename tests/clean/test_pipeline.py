@@ -45,9 +45,9 @@ def test_a_file_in_many_blocks_gives_the_same_records(cleaned, monkeypatch):
     rows = [*rows_of(300), "p1,x,0,no", *rows_of(100), *rows_of(150, people=7)]
     privacy = {"unit": "person", "person_column": "who", "max_records_per_person": 8}
     reader = {"format": "csv", "drop_duplicates": True}
-    whole = cleaned(rows, privacy=privacy, reader=reader)
+    whole = cleaned(rows, privacy=privacy, reader=reader, expected={"rows": 500})
     monkeypatch.setattr(records, "BLOCK_BYTES", 500)
-    pieces = cleaned(rows, privacy=privacy, reader=reader)
+    pieces = cleaned(rows, privacy=privacy, reader=reader, expected={"rows": 500})
     assert pieces.info == whole.info
     assert set(whole.info.counts.dropped) == {"not a number", "duplicate", "over the person's limit"}
     for name in ("points", "person", "train"):
@@ -73,8 +73,8 @@ def test_the_file_says_what_became_of_the_rows(cleaned, entry, tmp_path):
 
 def test_results_do_not_depend_on_the_secret_key(cleaned):
     privacy = {"unit": "person", "person_column": "who", "max_records_per_person": 3}
-    one = cleaned(rows_of(300), privacy=privacy)
-    other = cleaned(rows_of(300), privacy=privacy, key=b"o" * 32)
+    one = cleaned(rows_of(300), privacy=privacy, expected={"rows": 300})
+    other = cleaned(rows_of(300), privacy=privacy, expected={"rows": 300}, key=b"o" * 32)
     assert np.array_equal(one.points, other.points)
     assert np.array_equal(one.train, other.train)
     assert one.info.counts == other.info.counts
@@ -114,7 +114,7 @@ def test_repeated_rows_are_dropped_only_where_the_entry_says_so(cleaned):
 def test_person_level_keeps_at_most_the_limit_of_each_person(cleaned):
     rows = rows_of(300, people=20)
     privacy = {"unit": "person", "person_column": "who", "max_records_per_person": 4}
-    data = cleaned(rows, privacy=privacy)
+    data = cleaned(rows, privacy=privacy, expected={"rows": 300})
     assert set(np.unique(data.person, return_counts=True)[1]) == {4}
     assert data.info.counts.dropped == {"over the person's limit": 300 - 80}
     assert data.info.domain.max_records_per_person == 4
@@ -192,6 +192,14 @@ def test_the_public_number_of_records_ignores_the_data_under_add_remove(cleaned)
     data = cleaned(rows_of(200), privacy=privacy, expected={"rows": 4000}, overridden=True)
     assert data.info.domain.rows == 3500
     assert data.info.domain.relation == "add_remove"
+
+
+def test_the_public_number_of_records_of_people_is_what_the_limit_leaves(cleaned):
+    """One person replaced by another changes N: neither the size nor a check of it may follow the file."""
+    privacy = {"unit": "person", "person_column": "who", "max_records_per_person": 4}
+    for rows in (rows_of(300, people=20), rows_of(280, people=20)):
+        data = cleaned(rows, privacy=privacy, expected={"rows": 4000, "persons": 20})
+        assert data.info.domain.rows == 70  # 20 people, 4 records each, an eighth held out
 
 
 def test_a_failure_keeps_the_earlier_file(cleaned, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from making import clusters, make_spec
 
-from privmix.errors import MechanismFailure, UserError
+from privmix.errors import UserError
 from privmix.mechanisms.base import Randomness, Records, seeded
 from privmix.mechanisms.dp_em import DpEm
 from privmix.mixture import em, kernel
@@ -214,9 +214,47 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
     assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
 
 
-def test_person_level_is_refused_rather_than_claimed():
-    with pytest.raises(MechanismFailure, match="unit: person"):
-        DpEm().fit(Records(clusters()), make_spec(unit="person", max_records=5), BUDGET, seeded(1))
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("noise", ["llg", "ggg"])
+def test_person_level_noise_covers_all_the_records_of_a_person(noise, relation, recording):
+    """N is private there: counts are released as sums, and every scale has the factor of m records."""
+    spec = make_spec(rows=777, unit="person", relation=relation, max_records=5)
+    one = make_spec(rows=777, relation=relation).neighbours
+    mechanism = DpEm(noise=noise, composition="linear", iterations=1)
+    share = mechanism.share(3, BUDGET)
+    release = mechanism.fit(Records(clusters()), spec, BUDGET, recording)
+    counts = np.array(release.transcript[0]["counts"])
+    opposed, aligned = (5 * one.difference(1.0, opposed=flag) for flag in (True, False))
+    if noise == "llg":
+        first = [opposed / share.laplace_epsilon, *(math.sqrt(2) * opposed / counts / share.laplace_epsilon)]
+    else:
+        first = [aligned * share.gaussian_multiplier, *(opposed / counts * share.gaussian_multiplier)]
+    expected = [*first, *(aligned / counts * share.gaussian_multiplier)]
+    assert [scale for _, scale, _ in recording.noise.asked] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_no_person_moves_a_statistic_further_than_its_sensitivity(relation):
+    """Persons as neighbours: any number of records up to the limit, against any other, over corners and inside."""
+    people = 3
+    neighbours = make_spec(relation=relation, unit="person", max_records=people).neighbours
+    opposed, aligned = (neighbours.difference(1.0, opposed=flag) for flag in (True, False))
+    bounds = np.array([opposed, aligned, math.sqrt(2) * opposed, opposed, aligned])
+    generator = np.random.Generator(np.random.PCG64(5))
+    common, worst = generator.uniform(-0.3, 0.3, (5, 2)), np.zeros(5)
+    angles = np.arange(16) * np.pi / 8
+    circle = np.column_stack([np.cos(angles), np.sin(angles)])
+    mixtures = [_two_far_components(2), Mixture(np.ones(1), np.zeros((1, 2)), np.eye(2)[None])]
+    holdings = [np.repeat(spot[None], people, axis=0) for spot in circle]
+    holdings += [circle[generator.integers(16, size=generator.integers(1, people + 1))] for _ in range(30)]
+    for mixture in mixtures:
+        for number, held in enumerate(holdings):
+            others = [np.empty((0, 2)), *(holdings[:number] if relation == "replace_one" else [])]
+            first = _moments(np.vstack([common, held]), mixture)
+            for other in others:
+                worst = np.maximum(worst, _changes(first, _moments(np.vstack([common, other]), mixture)))
+    assert (worst <= bounds * (1 + 1e-9)).all()
+    assert (worst >= 0.99 * bounds).all(), worst / bounds
 
 
 def test_gaussian_noise_without_delta_is_refused():

@@ -108,7 +108,8 @@ def test_a_mechanism_that_cannot_work_is_a_result_and_not_a_crash(tmp_path: Path
     person = "  - {name: sex, description: An attribute, type: category, values: [f, m]}\n"
     text = entry.read_text().replace(person, "  - {name: sex, description: Who, type: identifier}\n")
     text = text.replace(
-        "attributes: [sex]", "privacy: {unit: person, person_column: sex, max_records_per_person: 400}"
+        "attributes: [sex]",
+        "privacy: {unit: person, person_column: sex, max_records_per_person: 400}\nexpected: {rows: 800}",
     )
     lines = (project.folder / "tiny.csv").read_text().splitlines()
     rows = [line.rsplit(",", 1)[0] + f",{number % 100}" for number, line in enumerate(lines[1:])]

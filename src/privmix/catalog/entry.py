@@ -161,14 +161,15 @@ class Entry(Part):
             self._refer((self.privacy.person_column,), "privacy.person_column", "identifier")
         elif self.privacy.unit == "person" or self.isolated:
             raise ValueError("privacy.person_column is needed for unit: person and for isolated people")
-        if self.privacy.relation == "add_remove":
-            if self.expected.rows is None:
-                raise ValueError("relation: add_remove keeps N private, so a public expected.rows is needed")
-            if self.privacy.person_column is None:
-                raise ValueError(
-                    "relation: add_remove needs privacy.person_column: without ids a row is known by its place in "
-                    "the file, which an added row would change for all that follow"
-                )
+        if self.expected.rows is None:
+            for key, value in (("unit", "person"), ("relation", "add_remove")):
+                if getattr(self.privacy, key) == value:
+                    raise ValueError(f"{key}: {value} keeps N private, so a public expected.rows is needed")
+        if self.privacy.relation == "add_remove" and self.privacy.person_column is None:
+            raise ValueError(
+                "relation: add_remove needs privacy.person_column: without ids a row is known by its place in "
+                "the file, which an added row would change for all that follow"
+            )
         return self
 
     def _refer(self, names: tuple[str, ...], key: str, kind: str) -> None:

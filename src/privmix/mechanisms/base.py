@@ -5,7 +5,7 @@ the reports alone. Everything that a mechanism knows beside its view is public a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget, Claim
 from privmix.privacy.ledger import Event, from_rows
 from privmix.privacy.noise import NoiseSource, SeededNoise
-from privmix.privacy.relation import Neighbours
+from privmix.privacy.relation import Neighbours, Unit
 from privmix.privacy.streams import stream
 
 # A mechanism is a frozen dataclass whose fields are its parameters; unknown ones are errors.
@@ -33,6 +33,9 @@ class Records:
 
     points: np.ndarray  # (n, d), inside the public box
     codes: Mapping[str, np.ndarray] = field(default_factory=dict)  # attribute -> (n,)
+    persons: np.ndarray | None = (
+        None  # (n,) whose record it is; None where each record is a person's only one
+    )
 
     def __len__(self) -> int:
         return len(self.points)
@@ -41,13 +44,19 @@ class Records:
         """The neighbour in which one record stands elsewhere."""
         points = self.points.copy()
         points[row] = point
-        return Records(points, self.codes)
+        return replace(self, points=points)
+
+    def units(self, unit: Unit) -> np.ndarray:
+        """The number, from 0, of the unit that each record belongs to, (n,)."""
+        if unit == "record" or self.persons is None:
+            return np.arange(len(self))
+        return np.unique(self.persons, return_inverse=True)[1]
 
 
 def training_records(clean: CleanData) -> Records:
-    """The part of a clean dataset that mechanisms may see."""
+    """The part of a clean dataset that mechanisms may see. Cleaning has capped the records of a person."""
     codes = {name: values[clean.train] for name, values in clean.codes.items()}
-    return Records(clean.points[clean.train], codes)
+    return Records(clean.points[clean.train], codes, clean.person[clean.train])
 
 
 @dataclass(frozen=True)
@@ -140,15 +149,15 @@ class Mechanism:
 
     def relation(self, spec: Spec) -> Neighbours:
         """Whom the guarantee protects, or MechanismFailure where this mechanism cannot give it."""
-        if self.private and spec.domain.unit == "person":
+        if self.trust == "central":
+            return spec.neighbours
+        if spec.domain.unit == "person":
             raise MechanismFailure(
                 f"this mechanism protects one record, and {spec.domain.dataset} asks for unit: person; "
                 "set `privacy.unit: record` in its catalog entry, knowing that a person with several records "
                 "is then protected less."
             )
-        if self.trust == "local":
-            return Neighbours("record", "replace_one")
-        return spec.neighbours
+        return Neighbours("record", "replace_one")
 
     def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
         """Randomise each record on its own (local mechanisms)."""

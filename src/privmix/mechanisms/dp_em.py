@@ -7,10 +7,12 @@ is a sum over records of a bounded contribution, and its sensitivity is that of 
     mean k          Σ_i γ_ik x_i / Ñ_k      L2 2/Ñ_k, L1 2√d/Ñ_k
     second moment k Σ_i γ_ik x_i x_iᵀ / Ñ_k  Frobenius √2/Ñ_k   (⟨xxᵀ, x'x'ᵀ⟩ = (x·x')² ≥ 0)
 
-under replace-one, where N is public. Under add-or-remove N is private: the counts Σ_i γ_ik are released as sums,
-and every figure above is 1, √d or 1 instead. `T` iterations are T(2K + 1) adaptive releases, added up by the
-chosen composition. Everything else (priors, floor, projection on the public box) is post-processing; the start
-is drawn from the public box.
+when one record is replaced and N is public. Where N is private (a record added or removed, or a person) the counts
+Σ_i γ_ik are released as sums; every figure then has the factor of its relation (`privacy.sensitivity`): 1, √d and 1
+for a record added or removed, and m times that of a record for a person with at most m of them.
+
+`T` iterations are T(2K + 1) adaptive releases, added up by the chosen composition. Everything else (priors, floor,
+projection on the public box) is post-processing; the start is drawn from the public box.
 
 Four corrections to the paper. Ñ_k = max(N π̃_k, 1) is the noised count in the divisor and in the noise scale:
 the exact N_k would be an unprotected release and a local sensitivity. The uncentred second moment is released,
@@ -126,8 +128,8 @@ class _Curator:
         return sensitivity.second_moments(self.neighbours) * multiplier / counts + of_means**2
 
     def _counts(self, counts: np.ndarray) -> np.ndarray:
-        """Ñ_k. Under replace-one the weights are released and multiplied by the public N."""
-        size = self.rows if self.neighbours.relation == "replace_one" else 1
+        """Ñ_k. Where N is public the weights are released and multiplied by it."""
+        size = self.rows if self.neighbours.size_is_public else 1
         reach = sensitivity.counts(self.neighbours)
         released = self._vector(counts / size, l1=reach.l1 / size, l2=reach.l2 / size, label="weights")
         return np.maximum(released * size, 1.0)

@@ -35,6 +35,11 @@ class Neighbours:
         """How many records of one side may differ."""
         return self.max_records if self.unit == "person" else 1
 
+    @property
+    def size_is_public(self) -> bool:
+        """Whether all neighbours have the same number of records: then it is no secret."""
+        return self.unit == "record" and self.relation == "replace_one"
+
     def difference(self, norm: float, *, opposed: bool) -> float:
         """Sensitivity of a sum over records whose contributions have at most this norm.
 
