@@ -12,12 +12,25 @@ GOOD = {
 }
 
 
+def test_components_are_numbers_or_chosen_among_candidates():
+    by_dataset = load(GOOD | {"datasets": ["a", "b"], "components": {"a": 4, "b": "auto"}})
+    assert by_dataset.components_for("a") == (4,)
+    assert by_dataset.components_for("b") == (1, 2, 4, 8, 16)
+    chosen = load(GOOD | {"components": "auto", "component_choice": {"candidates": [3, 5]}})
+    assert chosen.components_for("a") == (3, 5)
+    for wrong in ({"candidates": [3]}, {"candidates": [3, 3]}, {"candidates": [0, 3]}, {"budget_share": 0}):
+        with pytest.raises(UserError, match="component_choice"):
+            load(GOOD | {"components": "auto", "component_choice": wrong})
+    with pytest.raises(UserError, match=r"component_choice\.candidate.*candidates"):
+        load(GOOD | {"component_choice": {"candidate": [1, 2]}})
+
+
 def test_defaults_are_filled_in():
     settings = load(GOOD)
     assert settings.delta == 1e-6
     assert settings.catalog_dirs == ("data/catalog",)
     assert settings.mechanisms["m"].parameters == {"noise": "ggg"}
-    assert settings.components_for("a") == 10
+    assert settings.components_for("a") == (10,)
 
 
 def test_a_mechanism_set_to_null_is_left_out():

@@ -1,6 +1,6 @@
 """The configuration: the single truth of its keys, types, defaults and meaning."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -40,6 +40,32 @@ class Evaluation(Section):
     )
 
 
+class ComponentChoice(Section):
+    """How the number of Gaussians is chosen where `components` is `auto`."""
+
+    candidates: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(1, 2, 4, 8, 16),
+        min_length=2,
+        description="The numbers to choose among: public, never from the data.",
+    )
+    budget_share: float = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="Part of epsilon that the choice costs a mechanism which cannot choose from what it releases.",
+    )
+
+    @field_validator("candidates")
+    @classmethod
+    def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(value)) != len(value):
+            raise ValueError("the same value stands there twice")
+        return value
+
+
+Components = Annotated[int, Field(ge=1)] | Literal["auto"]
+
+
 class Settings(Section):
     """Everything that a run is made from. One YAML file, checked before any rule is built."""
 
@@ -58,9 +84,10 @@ class Settings(Section):
     )
     delta: float = Field(default=1e-6, ge=0, lt=1, description="Probability with which epsilon may fail.")
     replicates: int = Field(default=3, ge=1, description="Independent runs of each mechanism.")
-    components: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = Field(
-        default=10, description="Number of Gaussians: one for all, or by dataset."
+    components: Components | dict[str, Components] = Field(
+        default=10, description="Number of Gaussians, or auto to have it chosen: one for all, or by dataset."
     )
+    component_choice: ComponentChoice = ComponentChoice()
     master_seed: int = Field(default=0, ge=0, description="Every stream of a benchmark derives from it.")
     evaluation: Evaluation = Evaluation()
 
@@ -86,15 +113,15 @@ class Settings(Section):
                 raise ValueError(f"{epsilon!r} has more than the six digits that file names keep")
         return value
 
-    def components_for(self, dataset: str) -> int:
-        """Number of Gaussians for that dataset."""
-        if isinstance(self.components, int):
-            return self.components
-        return self.components[dataset]
+    def components_for(self, dataset: str) -> tuple[int, ...]:
+        """The number of Gaussians for that dataset, or those to choose among."""
+        wanted = self.components[dataset] if isinstance(self.components, dict) else self.components
+        return self.component_choice.candidates if wanted == "auto" else (wanted,)
 
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:
-    return list((Evaluation if location[:1] == ("evaluation",) else Settings).model_fields)
+    sections = {"evaluation": Evaluation, "component_choice": ComponentChoice}
+    return list(sections.get(str(location[0]) if location else "", Settings).model_fields)
 
 
 def load(config: dict[str, Any]) -> Settings:

@@ -9,11 +9,12 @@ from making import clusters, make_spec
 
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Records, run, seeded
+from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.gaussian_input import GaussianInput
 from privmix.mechanisms.grid import Grid, nearly_cubic
 from privmix.mechanisms.laplace_input import LaplaceInput
 from privmix.mechanisms.randomized_response import RandomizedResponse
+from privmix.mechanisms.running import run
 from privmix.privacy.accounting import Budget, gaussian_delta
 
 ATTRIBUTES = (("night", ("no", "yes")), ("colour", ("red", "green", "blue")))

@@ -9,8 +9,9 @@ from privmix.artefacts import read_clean
 from privmix.catalog import store
 from privmix.catalog.acquire import acquire
 from privmix.clean.pipeline import clean
-from privmix.mechanisms.base import Spec, run, seeded, training_records
+from privmix.mechanisms.base import Spec, seeded, training_records
 from privmix.mechanisms.dp_em import DpEm
+from privmix.mechanisms.running import run
 from privmix.privacy.accounting import Budget
 
 CATALOG = Path(__file__).parents[2] / "data/catalog"

@@ -138,14 +138,14 @@ DRAWING = {"laplace", "normal", "standard_normal", "gumbel", "exponential", "geo
 
 
 def _draws(path: Path) -> set[str]:
-    """Calls of a drawing method, but for the functions of the module `noise`."""
+    """Calls of a drawing method, but for the functions of the modules that write the ledger."""
     return {
         ast.unparse(node.func)
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in DRAWING
-        and ast.unparse(node.func.value) != "noise"
+        and ast.unparse(node.func.value) not in ("noise", "selection")
     }
 
 

@@ -1,5 +1,5 @@
 from privmix.artefacts import Privacy
-from privmix.report.ledger_view import exceeds, group, split
+from privmix.report.ledger_view import exceeds, group, split, theorem
 
 
 def test_releases_that_differ_in_an_index_are_one_line_with_their_range():
@@ -48,10 +48,18 @@ def test_a_kind_that_the_page_does_not_know_is_shown_with_its_numbers():
     assert line.noise == "depth = 12, rule = decay"
 
 
+COMMON = {
+    "budget_epsilon": 1.0, "budget_delta": 1e-6, "delta": 1e-6, "unit": "record", "relation": "replace_one",
+    "trust": "central", "mode": "benchmark", "accountant": "exact",
+}  # fmt: skip
+
+
 def test_a_claim_above_its_budget_is_seen():
-    common = {
-        "budget_epsilon": 1.0, "budget_delta": 1e-6, "delta": 1e-6, "unit": "record", "relation": "replace_one",
-        "trust": "central", "mode": "benchmark", "accountant": "exact", "ledger": (),
-    }  # fmt: skip
-    assert not exceeds(Privacy(epsilon=1.0, **common))
-    assert exceeds(Privacy(epsilon=1.01, **common))
+    assert not exceeds(Privacy(epsilon=1.0, ledger=(), **COMMON))
+    assert exceeds(Privacy(epsilon=1.01, ledger=(), **COMMON))
+
+
+def test_a_private_choice_is_added_to_what_the_theorem_gives():
+    choice = {"kind": "selection", "label": "number of Gaussians", "count": 1, "epsilon": 0.1}
+    assert "choice" not in theorem(Privacy(epsilon=1.0, ledger=(), **COMMON))
+    assert "choice is added" in theorem(Privacy(epsilon=1.0, ledger=(choice,), **COMMON))

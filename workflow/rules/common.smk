@@ -78,7 +78,8 @@ def job_arguments(wildcards):
         *("--parameters", SWEEP.parameters(wildcards.mechanism)),
         *("--epsilon", wildcards.epsilon),
         *("--delta", settings.delta),
-        *("--components", settings.components_for(wildcards.dataset)),
+        *("--components", *settings.components_for(wildcards.dataset)),
+        *("--choice-share", settings.component_choice.budget_share),
         *("--replicates", settings.replicates),
         *("--seed", settings.master_seed),
     ]

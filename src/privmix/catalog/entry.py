@@ -119,6 +119,11 @@ class Privacy(Part):
     max_records_per_person: int = Field(default=1, ge=1)
     note: str = ""
 
+    @property
+    def rows_are_public(self) -> bool:
+        """Whether neighbours have the same number of rows: then it is no secret."""
+        return self.unit == "record" and self.relation == "replace_one"
+
 
 class Expected(Part):
     """Public figures of the dataset; the real file is checked against them."""
@@ -161,10 +166,9 @@ class Entry(Part):
             self._refer((self.privacy.person_column,), "privacy.person_column", "identifier")
         elif self.privacy.unit == "person" or self.isolated:
             raise ValueError("privacy.person_column is needed for unit: person and for isolated people")
-        if self.expected.rows is None:
-            for key, value in (("unit", "person"), ("relation", "add_remove")):
-                if getattr(self.privacy, key) == value:
-                    raise ValueError(f"{key}: {value} keeps N private, so a public expected.rows is needed")
+        if self.expected.rows is None and not self.privacy.rows_are_public:
+            reason = "unit: person" if self.privacy.unit == "person" else "relation: add_remove"
+            raise ValueError(f"{reason} keeps N private, so a public expected.rows is needed")
         if self.privacy.relation == "add_remove" and self.privacy.person_column is None:
             raise ValueError(
                 "relation: add_remove needs privacy.person_column: without ids a row is known by its place in "

@@ -50,10 +50,9 @@ def check_expected(read: int, persons: int, entry: Entry) -> None:
 
     Where neighbours may differ in a number it is private, and the public figure is only near it: there is no check.
     """
-    replaced = entry.privacy.relation == "replace_one"
     for what, got, expected, public in (
-        ("rows", read, entry.expected.rows, replaced and entry.privacy.unit == "record"),
-        ("persons", persons, entry.expected.persons, replaced),
+        ("rows", read, entry.expected.rows, entry.privacy.rows_are_public),
+        ("persons", persons, entry.expected.persons, entry.privacy.relation == "replace_one"),
     ):
         if public and expected is not None and got != expected:
             raise UserError(

@@ -23,7 +23,6 @@ from privmix.clean import selection, split, transform
 from privmix.clean.accounting import DUPLICATE, OVER_LIMIT, Tally, check_expected, check_tolerated
 from privmix.clean.pseudonyms import pseudonyms
 from privmix.errors import UserError
-from privmix.privacy.relation import Neighbours
 
 ENTRY_SECTIONS = (
     "reader", "columns", "coordinates", "attributes", "privacy", "expected", "isolated", "visibility",
@@ -155,7 +154,7 @@ def _isolated(entry: Entry, person: np.ndarray, key: bytes, overridden: bool) ->
 def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
     """What is public. Where neighbours differ in their number of records, a public figure stands for it."""
     privacy, rows = entry.privacy, train
-    if not Neighbours(privacy.unit, privacy.relation).size_is_public:
+    if not privacy.rows_are_public:
         kept = entry.expected.rows
         if privacy.unit == "person" and entry.expected.persons is not None:
             kept = min(kept, entry.expected.persons * privacy.max_records_per_person)

@@ -10,7 +10,8 @@ import numpy as np
 
 from privmix.artefacts import Domain
 from privmix.evaluate.membership import auc, auc_interval
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec, run
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec
+from privmix.mechanisms.running import run
 from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget
 

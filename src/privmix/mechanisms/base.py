@@ -61,10 +61,16 @@ def training_records(clean: CleanData) -> Records:
 
 @dataclass(frozen=True)
 class Spec:
-    """What is public: the domain and the wanted number of Gaussians."""
+    """What is public: the domain and the wanted number of Gaussians, or the numbers to choose among."""
 
     domain: Domain
-    n_components: int
+    n_components: int  # the largest candidate where there are any
+    candidates: tuple[int, ...] = ()
+    choice_share: float = 0.1  # part of ε that the choice costs where it is not free
+
+    def with_components(self, number: int) -> "Spec":
+        """The same with a fixed number of Gaussians."""
+        return replace(self, n_components=number, candidates=())
 
     @property
     def neighbours(self) -> Neighbours:
@@ -141,6 +147,8 @@ class Mechanism:
 
     trust: ClassVar[Literal["central", "local"]]
     private: ClassVar[bool] = True
+    # Whether `fit` itself chooses among `Spec.candidates`, at no cost beyond what it releases anyway.
+    chooses_components: ClassVar[bool] = False
 
     @property
     def accountant(self) -> str:
@@ -166,10 +174,3 @@ class Mechanism:
     def fit(self, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """The mixture, with the ledger of what was released to get it."""
         raise NotImplementedError
-
-
-def run(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-    """The whole mechanism in memory: what attacks and audits repeat."""
-    if mechanism.trust == "local":
-        return mechanism.fit(mechanism.privatise(records, spec, budget, rng), spec, budget, rng)
-    return mechanism.fit(records, spec, budget, rng)

@@ -28,6 +28,7 @@ class GaussianInput(Mechanism):
     """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise)."""
 
     trust: ClassVar[Literal["central", "local"]] = "local"
+    chooses_components: ClassVar[bool] = True
 
     reading: Annotated[input_noise.Reading, Field(validation_alias="fit")] = "aware"
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 
+from privmix.mechanisms import component_choice
 from privmix.mechanisms.base import Randomness, Reports, Spec
 from privmix.mixture import deconvolve, em
 from privmix.mixture.deconvolve import ScaleMixture
@@ -24,17 +25,20 @@ def fit_rows(reports: Reports, spec: Spec, noise: ScaleMixture, reading: Reading
     """
     rows = np.column_stack([reports.columns[f"y{axis}"] for axis in range(len(spec.domain.axes))])
     observations = observe(rows)
-    if reading == "naive":
+
+    def naive(number: int) -> em.Fit:
         # As anyone would who takes the rows at face value: no search for what the noise has buried.
-        return em.fit(
-            observations, spec.n_components, floor=spec.floor, rng=rng.search, starts=2, relocations=0
+        return em.fit(observations, number, floor=spec.floor, rng=rng.search, starts=2, relocations=0)
+
+    def aware(number: int) -> em.Fit:
+        return deconvolve.fit(
+            observations,
+            number,
+            noise,
+            lower=spec.domain.lower,
+            upper=spec.domain.upper,
+            floor=spec.floor,
+            rng=rng.search,
         )
-    return deconvolve.fit(
-        observations,
-        spec.n_components,
-        noise,
-        lower=spec.domain.lower,
-        upper=spec.domain.upper,
-        floor=spec.floor,
-        rng=rng.search,
-    )
+
+    return component_choice.freely(spec, naive if reading == "naive" else aware, records=len(rows))

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from privmix.artefacts import Proportion
+from privmix.mechanisms import component_choice
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters
 from privmix.mechanisms.grid import Grid, nearly_cubic
 from privmix.mixture import em
@@ -28,6 +29,7 @@ class RandomizedResponse(Mechanism):
     """`attribute_share`: the part of ε that goes to the attributes together, where the dataset has any."""
 
     trust: ClassVar[Literal["central", "local"]] = "local"
+    chooses_components: ClassVar[bool] = True
 
     attribute_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
 
@@ -73,20 +75,28 @@ class RandomizedResponse(Mechanism):
     def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Debiased cell shares, made non-negative, as uniform boxes; and the attributes' proportions."""
         grid, channels = self.channels(spec, budget.epsilon)
-        support = channels["cell"].support(view.columns["cell"])
-        shares = project_to_simplex(channels["cell"].estimate(support, len(view.columns["cell"])))
+        support, answers = channels["cell"].support(view.columns["cell"]), len(view.columns["cell"])
+        shares = project_to_simplex(channels["cell"].estimate(support, answers))
         kept = shares > 0
         lower, upper = grid.boxes()
-        components = min(spec.n_components, int(kept.sum()))
-        notes = []
-        if components < spec.n_components:
-            notes.append(
-                f"only {components} of the {grid.cells} public cells hold a positive estimated share, "
-                f"so {components} of {spec.n_components} Gaussians were fitted"
-            )
         # Whole boxes: `boxes.fit` had the lower held-out likelihood here for most ε up to 3.
         observations = observe_boxes(lower[kept], upper[kept], shares[kept])
-        fitted = em.fit(observations, components, floor=spec.floor, rng=rng.search)
+        # As many records as would leave the shares this uncertain without the response.
+        variance = np.square(channels["cell"].standard_error(support, answers)).sum()
+        records = answers / max(1.0, answers * variance)
+        fitted = component_choice.freely(
+            spec,
+            lambda number: em.fit(
+                observations, min(number, len(observations)), floor=spec.floor, rng=rng.search
+            ),
+            records,
+        )
+        notes = list(fitted.notes)
+        if len(observations) < spec.n_components and not spec.candidates:
+            notes.append(
+                f"only {len(observations)} of the {grid.cells} public cells hold a positive estimated share, "
+                f"so {len(observations)} of {spec.n_components} Gaussians were fitted"
+            )
         proportions = [
             estimate
             for attribute in spec.domain.attributes

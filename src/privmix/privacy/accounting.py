@@ -240,6 +240,14 @@ def claim(events: Sequence[Event], budget: Budget, composition: Composition) -> 
     return spent
 
 
+def after_choice(choice: Sequence[Event], following: Claim) -> Claim:
+    """A pure choice, and what was released in the light of it: their epsilons add up, whatever theorem the rest took.
+
+    (Basic composition. The theorems that add up divergences turn one small pure release into a large epsilon.)
+    """
+    return Claim(account(choice, 0.0, "linear").epsilon + following.epsilon, following.delta)
+
+
 AFFORDABLE = 2e6  # points of a privacy-loss distribution: some seconds
 
 

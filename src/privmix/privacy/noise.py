@@ -136,3 +136,13 @@ def gaussian_symmetric(
     noisy = np.zeros(matrix.shape)
     noisy[upper] = released
     return noisy + np.triu(noisy, 1).T
+
+
+def partition(units: int, blocks: int, source: NoiseSource) -> np.ndarray:
+    """A block for each unit, drawn independently and uniformly, (units,): what sample-and-aggregate rests on.
+
+    It looks at no record, and releases nothing, so the ledger has no line for it. Datasets that differ in one unit can
+    be given the same draws for all the others, and then differ in one block; a mixture over the draws of
+    pairs that are (ε, δ)-close is (ε, δ)-close (Nissim, Raskhodnikova, Smith 2007).
+    """
+    return source.integers(blocks, (units,))

@@ -73,11 +73,19 @@ def view(outcome: Outcome) -> LedgerView | None:
         claim=f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}",
         exceeded=exceeds(privacy),
         accountant=privacy.accountant,
-        theorem=THEOREMS.get(privacy.accountant),
+        theorem=theorem(privacy),
         protects=neighbours(privacy.unit, privacy.relation),
         trust=privacy.trust,
         split=split(privacy.ledger),
     )
+
+
+def theorem(privacy: Privacy) -> str | None:
+    """How the releases add up, in words."""
+    words = THEOREMS.get(privacy.accountant)
+    if words is None or not any(row["kind"] == "selection" for row in privacy.ledger):
+        return words
+    return f"{words} The ε of the private choice is added to theirs."
 
 
 def split(ledger: tuple[dict[str, Any], ...]) -> str | None:

@@ -14,6 +14,7 @@ from privmix.artefacts import (
     write_json,
 )
 from privmix.errors import MechanismFailure
+from privmix.mechanisms import running
 from privmix.mechanisms.base import Records, Reports, reports_of, training_records
 from privmix.privacy.accounting import Claim
 from privmix.stages import job as jobs
@@ -45,7 +46,7 @@ def main() -> None:
         for replicate, records in enumerate(seen):
             began = time.perf_counter()
             rng = job.randomness(domain, "fit", replicate)
-            release = job.mechanism.fit(records, job.spec(domain), job.budget, rng)
+            release = running.fit(job.mechanism, records, job.spec(domain), job.budget, rng)
             models.append(release.stored(replicate, time.perf_counter() - began))
             claim, events = release.claim, tuple(release.events)
     except MechanismFailure as error:

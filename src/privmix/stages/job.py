@@ -22,19 +22,22 @@ class Job:
     parameters: dict[str, Any]
     mechanism: Mechanism
     budget: Budget
-    components: int
+    components: tuple[int, ...]  # one number, or those to choose among
+    choice_share: float
     replicates: int
     seed: int
 
     def spec(self, domain: Domain) -> Spec:
         """What the mechanism may know of the domain."""
-        return Spec(domain, self.components)
+        if len(self.components) == 1:
+            return Spec(domain, *self.components)
+        return Spec(domain, max(self.components), self.components, self.choice_share)
 
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
         """The stream of this job for that purpose: no two jobs, budgets or settings share noise."""
         settings = dumps({"method": self.method, **self.parameters})
         budget = (self.budget.epsilon, self.budget.delta)
-        return seeded(self.seed, domain.dataset, self.name, settings, *budget, self.components, *purpose)
+        return seeded(self.seed, domain.dataset, self.name, settings, *budget, *self.components, *purpose)
 
     def privacy(self, domain: Domain, claim: Claim, events: Sequence[Event], failed: bool) -> Privacy:
         """The statement that a file of this job carries; of a failure, what was asked for."""
@@ -63,7 +66,14 @@ def parser(stage: str, description: str) -> argparse.ArgumentParser:
     )
     arguments.add_argument("--epsilon", required=True, type=float)
     arguments.add_argument("--delta", required=True, type=float)
-    arguments.add_argument("--components", required=True, type=int)
+    arguments.add_argument(
+        "--components",
+        required=True,
+        type=int,
+        nargs="+",
+        help="number of Gaussians, or those to choose among",
+    )
+    arguments.add_argument("--choice-share", type=float, default=0.0, help="part of epsilon for that choice")
     arguments.add_argument("--replicates", type=int, default=1)
     arguments.add_argument("--seed", required=True, type=int, help="master seed of the benchmark")
     return arguments
@@ -80,7 +90,8 @@ def parse(arguments: argparse.ArgumentParser) -> tuple[Job, argparse.Namespace]:
         parameters=values,
         mechanism=registry.build(method, values, where=f"mechanism {given.mechanism}"),
         budget=Budget(given.epsilon, given.delta),
-        components=given.components,
+        components=tuple(given.components),
+        choice_share=given.choice_share,
         replicates=given.replicates,
         seed=given.seed,
     )

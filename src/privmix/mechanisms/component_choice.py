@@ -1,0 +1,141 @@
+"""The choice of the number of Gaussians where the configuration leaves it open.
+
+A mechanism that fits a mixture to what it has released, or to reports, chooses among its own fits (`freely`). The
+others release statistics that fix the number beforehand; for them `choose` spends a part of the budget.
+
+The units (records, or people with all theirs) are dealt at random into blocks. A block fits every candidate to one
+half of itself and scores it by the other: 1 less the log-density that it loses on the best candidate, per record and
+no more than LARGEST_LOSS. The scores of all blocks are added up, and the exponential mechanism chooses.
+
+Privacy. Give two neighbouring datasets the same draws for the units that they share (`noise.partition`): they differ in
+one block, whether a unit is added, removed or replaced, and however many records it has. All that a block computes
+comes from its own records, public values and randomness that sees no record, so the scores of one block
+change, each by at most 1. That is the sensitivity of the sums, and the choice is ε-DP (`privacy.selection`; the
+scores are not monotonic). How many blocks there are follows from public numbers: as many as leave each enough
+records for the largest candidate, but no more than MOST_BLOCKS.
+
+A block is smaller than the data, so the choice leans to few Gaussians; so does noise, which every Gaussian adds to.
+With few blocks the choice is nearly random, and the model says so.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from privmix.mechanisms.base import Records, Spec
+from privmix.mixture import em
+from privmix.mixture.em import Fit
+from privmix.mixture.model import Mixture
+from privmix.privacy import noise, selection
+from privmix.privacy.ledger import Ledger
+from privmix.privacy.relation import Neighbours
+
+LARGEST_LOSS = 1.0  # nats a record: a candidate that loses more is as bad as any
+RECORDS_A_PARAMETER = 4  # of a block, half of them for the fit
+MOST_BLOCKS = 200
+STARTS, TOLERANCE, ITERATIONS = 2, 1e-3, 100  # a rough fit tells candidates apart
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The number of Gaussians, and what a reader should know of the choice."""
+
+    number: int
+    notes: tuple[str, ...]
+
+
+def freely(spec: Spec, fit: Callable[[int], Fit], records: float) -> Fit:
+    """The fit of the wanted number, or of the candidate with the best Bayesian information criterion.
+
+    The criterion (Schwarz 1978) is the log-likelihood of so many `records` less half a ln(records) for each parameter;
+    of noisy data, as many records as would be that uncertain without the noise.
+    """
+    if not spec.candidates:
+        return fit(spec.n_components)
+    penalty = math.log(max(records, 2.0)) / 2
+
+    def criterion(fitted: Fit) -> float:
+        return records * fitted.log_likelihood - penalty * fitted.mixture.n_parameters()
+
+    best = max((fit(number) for number in spec.candidates), key=criterion)
+    return replace(best, notes=(*best.notes, _note(best.mixture.n_components, spec)))
+
+
+def blocks(spec: Spec) -> int:
+    """How many blocks, from public numbers."""
+    d = len(spec.domain.axes)
+    parameters = max(spec.candidates) * (1 + d + d * (d + 1) // 2)
+    return max(1, min(MOST_BLOCKS, spec.domain.rows // (RECORDS_A_PARAMETER * parameters)))
+
+
+def choose(
+    view: Records,
+    spec: Spec,
+    neighbours: Neighbours,
+    *,
+    epsilon: float,
+    source: noise.NoiseSource,
+    search: np.random.Generator,
+    ledger: Ledger,
+) -> Chosen:
+    """One of the candidates, by the exponential mechanism at this epsilon."""
+    points, units = spec.inside(view.points), view.units(neighbours.unit)
+    number = blocks(spec)
+    block = noise.partition(int(units.max(initial=-1)) + 1, number, source)
+    scores = np.zeros(len(spec.candidates))
+    for own, stream in zip(range(number), search.spawn(number), strict=True):
+        mine = block[units] == own
+        scores += scored(points[mine], units[mine], spec, stream)
+    option = selection.exponential(
+        scores, sensitivity=1.0, epsilon=epsilon, source=source, ledger=ledger, label="number of Gaussians"
+    )
+    chosen = spec.candidates[option]
+    notes = [_note(chosen, spec)]
+    if expected_loss(spec, epsilon) > LARGEST_LOSS / 2:
+        notes.append(
+            f"The choice is nearly random: {number} blocks of records cannot tell the candidates apart "
+            f"at ε = {epsilon:g}."
+        )
+    return Chosen(chosen, tuple(notes))
+
+
+def expected_loss(spec: Spec, epsilon: float) -> float:
+    """Nats a record that the choice loses at most on average: 2 ln(candidates) / ε over the number of blocks.
+
+    Dwork and Roth 2014, Corollary 3.12 with t = 0, in units of the largest loss.
+    """
+    return 2 * math.log(len(spec.candidates)) / epsilon / blocks(spec) * LARGEST_LOSS
+
+
+def scored(points: np.ndarray, units: np.ndarray, spec: Spec, search: np.random.Generator) -> np.ndarray:
+    """A block's score of each candidate, in [0, 1]; 0 for what it is too small to fit."""
+    order = np.unique(units, return_inverse=True)[1]
+    training, held_out = points[order % 2 == 0], points[order % 2 == 1]
+    densities = np.full(len(spec.candidates), -np.inf)
+    if len(held_out):
+        for option, number in enumerate(spec.candidates):
+            if number <= len(training):
+                densities[option] = _fitted(training, number, spec, search).log_density(held_out).mean()
+    best = densities.max()
+    if not np.isfinite(best):
+        return np.zeros(len(densities))
+    return 1.0 - np.minimum(best - densities, LARGEST_LOSS) / LARGEST_LOSS
+
+
+def _note(number: int, spec: Spec) -> str:
+    return f"{number} Gaussians were chosen among {', '.join(map(str, spec.candidates))}."
+
+
+def _fitted(points: np.ndarray, number: int, spec: Spec, search: np.random.Generator) -> Mixture:
+    return em.fit(
+        points,
+        number,
+        floor=spec.floor,
+        rng=search,
+        starts=STARTS,
+        relocations=0,
+        tol=TOLERANCE,
+        max_iter=ITERATIONS,
+    ).mixture

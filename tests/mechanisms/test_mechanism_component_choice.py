@@ -1,0 +1,156 @@
+"""The number of Gaussians: free where the fit is post-processing, else paid for, in the ledger, and block by block."""
+
+import numpy as np
+import pytest
+from making import RecordingNoise, clusters, make_domain
+
+from privmix.mechanisms import component_choice, registry
+from privmix.mechanisms.base import Randomness, Records, Spec, seeded
+from privmix.mechanisms.component_choice import blocks, choose, scored
+from privmix.mechanisms.dp_em import DpEm
+from privmix.mechanisms.running import fit, run
+from privmix.privacy import selection
+from privmix.privacy.accounting import Budget, account
+from privmix.privacy.ledger import Ledger, Selection
+from privmix.privacy.relation import Neighbours
+
+CANDIDATES = (1, 2, 3, 6)
+
+
+def open_spec(rows=20_000, candidates=CANDIDATES, share=0.1, **domain):
+    return Spec(make_domain(rows=rows, **domain), max(candidates), candidates, share)
+
+
+class DealtNoise(RecordingNoise):
+    """Deals the units in turn, so that neighbours share the draws of the units that they share."""
+
+    def integers(self, high, shape):
+        return np.arange(shape[0]) % high
+
+    def uniform(self, shape):
+        return np.full(shape, 0.5)
+
+
+def _sums(points, persons, spec, unit, monkeypatch):
+    """The scores that the exponential mechanism is given, and its sensitivity."""
+    seen = {}
+    monkeypatch.setattr(
+        selection, "exponential", lambda scores, **given: seen.update(scores=scores, **given) or 0
+    )
+    choose(
+        Records(points, {}, persons), spec, Neighbours(unit, "add_remove", 7), epsilon=1.0,
+        source=DealtNoise(), search=np.random.Generator(np.random.PCG64(1)), ledger=Ledger(),
+    )  # fmt: skip
+    return seen["scores"], seen["sensitivity"]
+
+
+@pytest.mark.parametrize("unit", ["record", "person"])
+def test_no_unit_moves_a_score_by_more_than_one(unit, monkeypatch):
+    """Brute force: the last unit is left out or replaced by records at corners, centre, or a far lump of them."""
+    generator = np.random.Generator(np.random.PCG64(4))
+    spec, points = open_spec(rows=400, unit=unit, max_records=7), clusters(400)
+    assert blocks(spec) >= 2
+    persons = np.minimum(np.arange(400) // 7, 56)
+    last = persons == 56 if unit == "person" else np.arange(400) == 399
+    held = int(last.sum())
+    before, sensitivity = _sums(points[~last], persons[~last], spec, unit, monkeypatch)
+    moved = 0.0
+    for spot in [*np.array([[0.7, 0.7], [-0.7, 0.7], [0.0, 0.0]]), *generator.uniform(-0.7, 0.7, (5, 2))]:
+        others = np.vstack([points[~last], np.repeat(spot[None], held, axis=0)])
+        after, _ = _sums(others, np.append(persons[~last], persons[last]), spec, unit, monkeypatch)
+        moved = max(moved, np.abs(after - before).max())
+    assert 0 < moved <= sensitivity == 1.0
+
+
+def test_a_blocks_scores_lie_between_nothing_and_one():
+    spec, search = open_spec(rows=1000), np.random.Generator(np.random.PCG64(1))
+    for points in (clusters(300), np.zeros((50, 2)), np.zeros((1, 2)), np.empty((0, 2)), clusters(3)):
+        scores = scored(points, np.arange(len(points)), spec, search)
+        assert ((scores >= 0) & (scores <= 1)).all()
+    assert scored(clusters(300), np.arange(300), spec, search).max() == 1.0
+
+
+def test_the_true_number_is_chosen_where_the_budget_allows_it():
+    spec, points = open_spec(rows=6000), clusters(6000)
+    ledger = Ledger()
+    chosen = [
+        choose(
+            Records(points), spec, spec.neighbours, epsilon=1.0, source=seeded(run).noise,
+            search=seeded(run).search, ledger=ledger,
+        ).number
+        for run in range(3)
+    ]  # fmt: skip
+    assert set(chosen) <= {3, 6}
+    assert ledger.events == [Selection("number of Gaussians", 1.0)] * 3
+
+
+def test_the_number_of_blocks_is_public():
+    """It follows the catalog's number of rows, not the number of records."""
+    spec = open_spec(rows=5000)
+    seen = []
+
+    class Counting(DealtNoise):
+        def integers(self, high, shape):
+            seen.append(high)
+            return super().integers(high, shape)
+
+    for points in (clusters(100), clusters(400)):
+        choose(
+            Records(points), spec, spec.neighbours, epsilon=1.0, source=Counting(),
+            search=seeded(1).search, ledger=Ledger(),
+        )  # fmt: skip
+    assert seen == [blocks(spec)] * 2
+
+
+@pytest.mark.parametrize("composition", ["linear", "advanced", "zcdp", "rdp", "exact"])
+def test_choice_and_fit_together_cost_the_budget(composition):
+    spec, mechanism = open_spec(rows=1000, share=0.2), DpEm(composition=composition, iterations=2)
+    release = run(mechanism, Records(clusters(1000)), spec, Budget(1.0, 1e-6), seeded(2))
+    assert release.events[0] == Selection("number of Gaussians", 0.2)
+    total = 0.2 + account(release.events[1:], 1e-6, composition).epsilon
+    assert release.claim.epsilon == pytest.approx(total, rel=1e-12)
+    assert release.claim.epsilon == pytest.approx(1.0, rel=1e-6)
+    assert account(release.events, 1e-6, "exact").epsilon <= 1.0
+    chosen = release.transcript[0]["components"]
+    assert release.mixture.n_components == chosen
+    assert chosen in CANDIDATES
+    assert any("chosen among 1, 2, 3, 6" in note for note in release.notes)
+
+
+def test_a_choice_that_is_mostly_noise_says_so():
+    spec = open_spec(rows=300)
+    release = run(DpEm(), Records(clusters(300)), spec, Budget(0.1, 1e-6), seeded(2))
+    assert any("nearly random" in note for note in release.notes)
+
+
+@pytest.mark.parametrize("points", [np.zeros((1, 2)), np.zeros((40, 2))])
+def test_hardly_any_data_is_no_failure(points):
+    release = run(DpEm(), Records(points), open_spec(), Budget(1.0, 1e-6), seeded(2))
+    assert release.mixture.n_components in CANDIDATES
+
+
+@pytest.mark.parametrize("method", sorted(registry.METHODS))
+def test_every_method_can_choose(method):
+    """Free or paid: exactly the mechanisms that do not choose by themselves have the choice in their ledger."""
+    mechanism = registry.build(method, {})
+    spec = open_spec(rows=3000, candidates=(1, 3), relation="add_remove")
+    release = run(mechanism, Records(clusters(3000)), spec, Budget(3.0, 1e-6), seeded(5, method))
+    paid = any(isinstance(event, Selection) for event in release.events)
+    assert paid == (not mechanism.chooses_components)
+    assert any("chosen among 1, 3" in note for note in release.notes)
+    assert release.mixture.n_components in (1, 3)
+
+
+def test_a_fixed_number_costs_nothing():
+    spec = Spec(make_domain(), 3)
+    release = fit(DpEm(iterations=1), Records(clusters()), spec, Budget(1.0, 1e-6), seeded(1))
+    assert not any(isinstance(event, Selection) for event in release.events)
+
+
+def test_the_information_criterion_stops_at_the_true_number():
+    spec, points = open_spec(rows=3000, candidates=(1, 2, 3, 4, 5)), clusters(3000)
+    release = registry.build("non_private", {}).fit(
+        Records(points), spec, Budget(1.0, 0.0), Randomness(DealtNoise(), seeded(3).search)
+    )
+    assert release.mixture.n_components == 3
+    assert component_choice.expected_loss(spec, 1.0) < component_choice.expected_loss(spec, 0.1)
