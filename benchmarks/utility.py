@@ -4,9 +4,9 @@
 
 The ceiling is the best of several searches on the same records, by their own likelihood, with the same public
 resolution. A cell is the mean gap over replicates with its 95 % interval (Student's t); a replicate is a new run of the
-mechanism, and on made-up tables new data too. Guarantees are for a record (or a person, where the case says so) added or
-removed, δ = 1e-6; `breast_cancer` and the row `dp_em (replace)` are for one record replaced. `time` is the CPU time of
-the last fit over that of one non-private fit on the same records.
+mechanism, and on made-up tables new data too. Guarantees are for a record (or a person, where the case says so) added
+or removed, δ = 1e-6; `breast_cancer` and the row `dp_em (replace)` are for one record replaced. `time` is the CPU time
+of the last fit over that of one non-private fit on the same records.
 """
 
 import os

@@ -20,6 +20,8 @@ COINS = "privacy/response/coins.py"
 ORACLE = "privacy/response/oracle.py"
 DP_EM = "mechanisms/dp_em.py"
 BASE = "mechanisms/base.py"
+CHOICE = "mechanisms/component_choice.py"
+RUNNING = "mechanisms/running.py"
 RESPONSE = "mechanisms/randomized_response.py"
 JOB = "stages/job.py"
 
@@ -33,6 +35,7 @@ OF_REPORTS = "tests/privacy/test_privacy_response_reports.py"
 OF_REPLAY = "tests/mechanisms/test_mechanism_replay.py"
 OF_STREAMS = "tests/mechanisms/test_mechanism_streams.py"
 OF_LOCAL = "tests/mechanisms/test_mechanism_local.py"
+OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
 
 SCALE = f"{OF_NOISE}::test_noise_has_the_stated_scale_and_no_other"
 WRITES = f"{OF_NOISE}::test_every_draw_writes_the_ledger"
@@ -311,5 +314,35 @@ CHANGES = (
         "a local file claims add-or-remove",
         OF_STREAMS,
         (BASE, 'return Neighbours("record", "replace_one")', 'return Neighbours("record", "add_remove")'),
+    ),
+    # The choice of the number of Gaussians.
+    _change(
+        "a person's records are dealt one by one",
+        f"{OF_CHOICE}::test_no_unit_moves_a_score_by_more_than_one",
+        (CHOICE, "view.units(neighbours.unit)", 'view.units("record")'),
+    ),
+    _change(
+        "a block's score may be anything",
+        f"{OF_CHOICE}::test_a_blocks_scores_lie_between_nothing_and_one",
+        (
+            CHOICE,
+            "1.0 - np.minimum(best - densities, LARGEST_LOSS) / LARGEST_LOSS",
+            "np.maximum(densities, -9.0)",
+        ),
+    ),
+    _change(
+        "as many blocks as the data have records for",
+        f"{OF_CHOICE}::test_the_number_of_blocks_is_public",
+        (CHOICE, "number = blocks(spec)", "number = max(1, len(points) // 30)"),
+    ),
+    _change(
+        "the choice is not paid for",
+        f"{OF_CHOICE}::test_choice_and_fit_together_cost_the_budget",
+        (RUNNING, "epsilon=budget.epsilon - price", "epsilon=budget.epsilon"),
+    ),
+    _change(
+        "the choice is not in the ledger",
+        f"{OF_CHOICE}::test_choice_and_fit_together_cost_the_budget",
+        (RUNNING, "events=[*ledger.events, *release.events]", "events=release.events"),
     ),
 )

@@ -43,9 +43,9 @@ class Outcome:
 
 
 def copied(change: Change | None, folder: Path) -> Path:
-    """A copy of src/ with the change made in it."""
+    """A copy of src/ with the change made in it, and with the machine code of loops that were compiled already."""
     source = folder / "src"
-    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("*.pyc", "*.egg-info"))
     for edit in change.edits if change else ():
         path = source / "privmix" / edit.path
         if not path.is_file():
