@@ -2,7 +2,7 @@
 
 `linear` and `advanced` treat each release as (epsilon_i, delta_i); `zcdp` and `rdp` add up divergences;
 `exact` is tight: Gaussian releases compose to one Gaussian, and a mixture of kinds goes through
-privacy-loss distributions.
+privacy-loss distributions. `split` is nearly so for a few large pure releases beside Gaussian ones, and costs nothing.
 """
 
 import dataclasses
@@ -21,6 +21,7 @@ from privmix.privacy.loss_distribution import grid_points, privacy_loss
 from privmix.privacy.validation import known, positive, probability
 
 Composition = Literal["linear", "advanced", "zcdp", "rdp", "exact"]
+Theorem = Composition | Literal["split"]
 ROUNDING = 1e-9
 
 
@@ -201,22 +202,29 @@ def exact(events: Sequence[Event], delta: float) -> float:
     return privacy_loss(events, delta)
 
 
+def split(events: Sequence[Event], delta: float) -> float:
+    """Pure releases add up, Gaussian releases are one Gaussian, and the two parts add up (basic composition)."""
+    mus = _gaussian_mus(events)
+    return sum(_pure_epsilons(events)) + (gaussian_epsilon(math.hypot(*mus), delta) if mus else 0.0)
+
+
 THEOREMS: dict[str, Callable[[Sequence[Event], float], float]] = {
     "linear": linear,
     "advanced": advanced,
     "zcdp": zcdp,
     "rdp": rdp,
     "exact": exact,
+    "split": split,
 }
 
 
-def is_pure(events: Sequence[Event], composition: Composition) -> bool:
+def is_pure(events: Sequence[Event], composition: Theorem) -> bool:
     """Whether the claim needs no delta: pure releases, added up linearly or single."""
     pure = not any(isinstance(event, Gaussian) for event in events)
-    return pure and (composition == "linear" or len(events) == 1)
+    return pure and (composition in ("linear", "split") or len(events) == 1)
 
 
-def account(events: Sequence[Event], delta: float, composition: Composition) -> Claim:
+def account(events: Sequence[Event], delta: float, composition: Theorem) -> Claim:
     """The (epsilon, delta) that these releases cost together; delta is 0 where the claim is pure."""
     known(composition, THEOREMS, "accounting: composition")
     for event in events:
@@ -229,7 +237,7 @@ def account(events: Sequence[Event], delta: float, composition: Composition) -> 
     return Claim(THEOREMS[composition](events, delta), delta)
 
 
-def claim(events: Sequence[Event], budget: Budget, composition: Composition) -> Claim:
+def claim(events: Sequence[Event], budget: Budget, composition: Theorem) -> Claim:
     """The claim of a finished run, refused if it exceeds the budget."""
     spent = account(events, budget.delta, composition)
     if spent.epsilon > budget.epsilon * (1 + ROUNDING):
@@ -257,7 +265,7 @@ class Total:
 
     epsilon: float
     delta: float
-    theorem: Composition
+    theorem: Theorem
 
 
 def total(ledgers: Iterable[Sequence[Event]], delta: float) -> Total:
@@ -265,7 +273,7 @@ def total(ledgers: Iterable[Sequence[Event]], delta: float) -> Total:
 
     The ledgers are of one dataset, unit and relation (`under_replace_one` brings add-or-remove to replace-one).
     Every theorem here bounds the same loss at the same delta, so the smallest of them holds; releases may have
-    been chosen in the light of earlier ones, since all five compose adaptively with privacy parameters that are
+    been chosen in the light of earlier ones, since all of them compose adaptively with privacy parameters that are
     fixed beforehand. Exact composition takes part unless its privacy-loss distribution would need more than
     AFFORDABLE points. A model that is not private has no ledger and no total: it must not be among them.
     """
