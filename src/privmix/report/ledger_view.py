@@ -23,8 +23,8 @@ THEOREMS = {
     "rdp": "Rényi privacy, the moments accountant (Mironov 2017): divergences add up order by order.",
     "exact": "Exact composition: Gaussian releases are one Gaussian (Dong, Roth, Su 2022); "
     "mixed kinds go through privacy-loss distributions.",
-    "split": "The ε of pure releases add up; Gaussian releases are one Gaussian (Dong, Roth, Su 2022); and the two parts "
-    "add up.",
+    "split": "The ε of pure releases add up; Gaussian releases are one Gaussian (Dong, Roth, Su 2022); "
+    "and the two parts add up.",
 }
 
 
