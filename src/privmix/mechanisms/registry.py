@@ -11,6 +11,8 @@ from privmix.mechanisms.base import Mechanism
 METHODS = {
     "non_private": "NonPrivate",
     "dp_em": "DpEm",
+    "noisy_tree": "NoisyTree",
+    "noisy_grid": "NoisyGrid",
     "laplace_input": "LaplaceInput",
     "gaussian_input": "GaussianInput",
     "randomized_response": "RandomizedResponse",

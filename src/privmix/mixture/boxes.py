@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from privmix.errors import UserError
 from privmix.mixture import em
 from privmix.mixture.em import Fit
 from privmix.mixture.kernel import em_pass
@@ -26,6 +27,7 @@ from privmix.mixture.observations import Observations, observe_boxes
 
 MOST_PARTS = 4  # of a side: twice as many gain under 0.003 nats a record
 MOST_ROWS = 1_000_000  # parts in all
+FINISHED = 3  # of several searches: cutting the boxes rarely brings a lower one to the top
 
 
 def fit(
@@ -39,27 +41,39 @@ def fit(
     tol: float = 1e-5,
     max_iter: int = 500,
     prior: Prior | None = None,
+    searches: int = 1,
 ) -> Fit:
     """The mixture of records of which `weights` lie in boxes with corners `lower` and `upper`, (n, d).
 
-    The objective and the log-likelihood are those of the cut boxes at the corrected mixture.
+    The objective and the log-likelihood are those of the cut boxes at the corrected mixture. Of several `searches`,
+    each with a random stream of its own, the best few on whole boxes are finished, and the best of these is given.
     """
+    if searches < 1:
+        raise UserError(f"a fit to boxes needs searches >= 1, not {searches}.")
     floor = np.asarray(floor, dtype=np.float64)
     whole = observe_boxes(lower, upper, weights)
-    found = em.fit(whole, n_components, floor=floor, rng=rng, tol=tol, max_iter=max_iter, prior=prior)
     parts, variances = cut(lower, upper, weights, _parts(*whole.points.shape))
-    climbed = em.loop(
-        parts, found.mixture, floor=floor, prior=prior, tol=tol, max_iter=max_iter, accelerate=True
-    )
-    mixture = sharpened(parts, variances, climbed.mixture, floor)
-    reached = em.loop(parts, mixture, floor=floor, prior=prior, max_iter=0)
-    return replace(
-        climbed,
-        mixture=mixture,
-        log_likelihood=reached.log_likelihood,
-        objective=reached.objective,
-        notes=found.notes,
-    )
+
+    def found(stream: np.random.Generator) -> Fit:
+        return em.fit(whole, n_components, floor=floor, rng=stream, tol=tol, max_iter=max_iter, prior=prior)
+
+    def finished(found: Fit) -> Fit:
+        climbed = em.loop(
+            parts, found.mixture, floor=floor, prior=prior, tol=tol, max_iter=max_iter, accelerate=True
+        )
+        mixture = sharpened(parts, variances, climbed.mixture, floor)
+        reached = em.loop(parts, mixture, floor=floor, prior=prior, max_iter=0)
+        return replace(
+            climbed,
+            mixture=mixture,
+            log_likelihood=reached.log_likelihood,
+            objective=reached.objective,
+            notes=found.notes,
+        )
+
+    streams = [rng] if searches == 1 else rng.spawn(searches)
+    best = sorted((found(stream) for stream in streams), key=lambda fit: -fit.objective)[:FINISHED]
+    return max((finished(fit) for fit in best), key=lambda fit: fit.objective)
 
 
 def cut(

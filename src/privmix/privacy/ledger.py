@@ -62,9 +62,16 @@ class Selection(_Pure):
     kind: ClassVar[str] = "selection"
 
 
-Event = Gaussian | Laplace | RandomizedResponse | Selection
+@dataclass(frozen=True)
+class Decomposition(_Pure):
+    """The shape of a private tree: all its decisions to split together, at `epsilon`; no count is in it."""
+
+    kind: ClassVar[str] = "decomposition"
+
+
+Event = Gaussian | Laplace | RandomizedResponse | Selection | Decomposition
 KINDS: dict[str, type[Event]] = {
-    event.kind: event for event in (Gaussian, Laplace, RandomizedResponse, Selection)
+    event.kind: event for event in (Gaussian, Laplace, RandomizedResponse, Selection, Decomposition)
 }
 
 

@@ -15,6 +15,7 @@ KINDS = {
     "laplace": "Laplace noise",
     "randomized_response": "Randomized response",
     "selection": "Private choice",
+    "decomposition": "Shape of a private tree",
 }
 THEOREMS = {
     "linear": "Basic composition: the ε of all releases add up, and so do the δ.",
@@ -133,7 +134,7 @@ def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
         return f"σ = {_span(rows, 'multiplier')} Δ₂"
     if kind == "laplace":
         return f"scale = Δ₁ / {_span(rows, 'epsilon')}"
-    if kind == "randomized_response":
+    if kind in ("randomized_response", "decomposition"):
         return f"ε = {_span(rows, 'epsilon', _rounded)}"
     names = [key for key in rows[0] if key not in ("kind", "label", "count")]
     return ", ".join(f"{name} = {_span(rows, name)}" for name in names)

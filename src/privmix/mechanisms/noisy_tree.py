@@ -1,0 +1,146 @@
+"""Noisy tree: the public box halved where records are, a noisy count for each part, and a mixture fitted to that.
+
+Privacy. Cuts, roots, depth, threshold and noise scales are functions of public values (box, resolution, the catalog's
+number of records, ε). First the shape of the tree is released by `privacy.tree.decompose` with `shape_share` of ε: its
+docstring has the proof (PrivTree, Zhang, Xiao, Xie 2016), for a record added or removed, replaced, and for persons.
+Given the shape, the leaves are a partition, so the counts of records in them are a histogram of sensitivity
+`privacy.sensitivity.counts` (a record is in one leaf; the records of a person in at most m), and they are released
+with Laplace noise (Dwork, McSherry, Nissim, Smith 2006) at the rest of ε, all leaves, empty ones too. The shape is
+an earlier release, so this is adaptive basic composition of two pure releases: ε in all, δ = 0. With
+`noise: gaussian` the counts are one Gaussian release at the rest of ε and all of δ (Balle, Wang 2018), and the same
+composition gives (ε, δ). Everything after is post-processing: norm-sub, the fit to boxes, its searches. Under
+replace-one of records N is public and the counts are made to add up to it; otherwise nothing knows it.
+
+When to use it: up to three coordinates, any ε; it is the most accurate mechanism here for places. For more
+coordinates use `noisy_moments`: a tree has too many boxes there. Laplace noise is the smaller in all settings here,
+as one unit can put all its records into one leaf; the Gaussian variant is for comparison.
+
+What is approximate: records are taken to be spread within their leaf as `mixture.boxes` says; constants below were
+chosen by held-out likelihood on the Gowalla and Minneapolis data.
+"""
+
+import base64
+import math
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from privmix.errors import MechanismFailure, UserError
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, parameters
+from privmix.mechanisms.bisection import Bisection, down_to
+from privmix.mechanisms.synopsis import Synopsis
+from privmix.privacy import noise, sensitivity
+from privmix.privacy.accounting import Budget, claim, gaussian_mu
+from privmix.privacy.ledger import Ledger
+from privmix.privacy.relation import Neighbours
+from privmix.privacy.tree import Shape, decompose, path_loss, within
+
+MOST_DIMENSIONS = 3
+MOST_ROOT_LEVELS = 10
+RECORDS_PER_ROOT = 16.0  # expected records of a root, in units of the scale of the noise on its score
+LEAST_PART = 50_000  # no part is split that holds fewer than one in so many records
+
+
+@parameters
+class NoisyTree(Mechanism):
+    """`shape_share`: the part of ε for the shape. `searches`: restarts of the fit, which cost no privacy."""
+
+    trust: ClassVar[Literal["central", "local"]] = "central"
+
+    noise: Literal["laplace", "gaussian"] = "laplace"
+    shape_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    searches: Annotated[int, Field(ge=1)] = 8
+
+    def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+        """One synopsis, then the best mixture that many searches find for it."""
+        ledger = Ledger()
+        synopsis = self.release(view, spec, budget, rng.noise, ledger)
+        fitted, notes = synopsis.fitted(
+            spec.n_components, floor=spec.floor, rng=rng.search, searches=self.searches
+        )
+        spent = claim(ledger.events, budget, "linear")
+        return Release(fitted.mixture, ledger.events, spent, [synopsis.released], notes=notes)
+
+    def release(
+        self, view: Records, spec: Spec, budget: Budget, source: noise.NoiseSource, ledger: Ledger
+    ) -> Synopsis:
+        """The synopsis alone, with all of this budget: shape and counts, both written into the ledger."""
+        neighbours = self.relation(spec)
+        halving = _halving(spec)
+        for_shape, for_counts = self.split(budget)
+        ordered = np.sort(halving.codes(spec.inside(view.points)))
+        shape = decompose(
+            ordered,
+            depth=halving.depth,
+            first=root_levels(spec, neighbours, for_shape, halving.depth),
+            threshold=spec.domain.rows // LEAST_PART,
+            neighbours=neighbours,
+            epsilon=for_shape,
+            source=source,
+            ledger=ledger,
+            label="tree",
+        )
+        counts = within(ordered, halving.depth, *shape.leaves())
+        reach = sensitivity.counts(neighbours)
+        common = {
+            "source": source,
+            "ledger": ledger,
+            "label": "leaf counts",
+            "coordinates": min(len(counts), round(reach.l1)),
+        }
+        if self.noise == "laplace":
+            noisy = noise.laplace(counts, sensitivity=reach.l1, epsilon=for_counts, **common)
+        else:
+            multiplier = 1 / gaussian_mu(for_counts, budget.delta)
+            noisy = noise.gaussian(counts, sensitivity=reach.l2, multiplier=multiplier, **common)
+        released = {
+            "roots": shape.first,
+            "splits": shape.packed(),
+            "counts": base64.b64encode(noisy.astype("<f8").tobytes()).decode("ascii"),
+        }
+        return self.replayed(released, spec, budget)
+
+    def replayed(self, released: dict[str, Any], spec: Spec, budget: Budget) -> Synopsis:
+        """The synopsis from what the transcript holds and public values alone."""
+        neighbours = self.relation(spec)
+        lower, upper = _halving(spec).boxes(*Shape.unpacked(released["roots"], released["splits"]).leaves())
+        return Synopsis(
+            lower,
+            upper,
+            np.frombuffer(base64.b64decode(released["counts"]), dtype="<f8"),
+            deviation=self._deviation(neighbours, budget),
+            total=spec.domain.rows if neighbours.size_is_public else None,
+            records_per_unit=neighbours.records,
+            released=released,
+        )
+
+    def split(self, budget: Budget) -> tuple[float, float]:
+        """ε of the shape, and of the counts."""
+        if self.noise == "gaussian" and budget.delta == 0:
+            raise UserError("noisy_tree: noise: gaussian needs delta > 0; set `delta`, for instance to 1e-6.")
+        for_shape = self.shape_share * budget.epsilon
+        return for_shape, budget.epsilon - for_shape
+
+    def _deviation(self, neighbours: Neighbours, budget: Budget) -> float:
+        """Standard deviation of the noise in one count."""
+        reach, epsilon = sensitivity.counts(neighbours), self.split(budget)[1]
+        if self.noise == "laplace":
+            return math.sqrt(2) * reach.l1 / epsilon
+        return reach.l2 / gaussian_mu(epsilon, budget.delta)
+
+
+def root_levels(spec: Spec, neighbours: Neighbours, epsilon: float, depth: int) -> int:
+    """How many levels are split without asking: so many that a root would still be split if all were alike."""
+    roots = spec.domain.rows / (RECORDS_PER_ROOT * path_loss(neighbours) / epsilon)
+    return int(np.clip(math.floor(math.log2(max(roots, 1.0))), 0, min(MOST_ROOT_LEVELS, depth)))
+
+
+def _halving(spec: Spec) -> Bisection:
+    dimensions = len(spec.domain.axes)
+    if dimensions > MOST_DIMENSIONS:
+        raise MechanismFailure(
+            f"noisy_tree works for up to {MOST_DIMENSIONS} coordinates, and {spec.domain.dataset} has {dimensions}; "
+            "use `noisy_moments` instead."
+        )
+    return down_to(spec.domain.lower, spec.domain.upper, spec.domain.resolution)
