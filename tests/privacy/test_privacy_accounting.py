@@ -26,6 +26,7 @@ from privmix.privacy.accounting import (
 )
 from privmix.privacy.calibration import equal_shares, textbook_multiplier
 from privmix.privacy.ledger import (
+    Decomposition,
     Gaussian,
     Laplace,
     Ledger,
@@ -101,7 +102,8 @@ def test_mixed_kinds_agree_with_the_second_accountant(delta):
         ).self_compose(5),
     ]
     theirs = parts[0].compose(parts[1]).compose(parts[2]).get_epsilon_for_delta(delta)
-    events = [Gaussian("", 4.0)] * 9 + [Laplace("", 0.05)] * 30 + [Selection("", 0.2)] * 5
+    events = [Gaussian("", 4.0)] * 9 + [Laplace("", 0.05)] * 30 + [Selection("", 0.2)] * 3
+    events += [Decomposition("", 0.2)] * 2
     assert exact(events, delta) == pytest.approx(theirs, rel=1e-3)
     assert privacy_loss(events[:9], delta) == pytest.approx(exact(events[:9], delta), rel=1e-4)
 
@@ -208,7 +210,7 @@ def test_unknown_releases_are_refused_by_name():
 
 def test_ledger_survives_a_file():
     events = [Laplace("a", 0.5), Laplace("a", 0.5), Gaussian("b", 2.0), RandomizedResponse("c", 1.0)]
-    events += [Selection("c", 1.0)]
+    events += [Selection("c", 1.0), Decomposition("c", 1.0)]
     assert from_rows(to_rows(events)) == events
     assert to_rows(events)[0]["count"] == 2
 
@@ -335,8 +337,9 @@ def test_the_total_goes_without_privacy_loss_distributions_that_are_too_long():
 
 
 def test_an_add_or_remove_ledger_counts_double_under_replacement():
-    events = [Gaussian("a", 3.0), Laplace("b", 0.5), Selection("c", 0.25)]
-    assert under_replace_one(events) == [Gaussian("a", 1.5), Laplace("b", 1.0), Selection("c", 0.5)]
+    events = [Gaussian("a", 3.0), Laplace("b", 0.5), Selection("c", 0.25), Decomposition("d", 0.1)]
+    halved = [Gaussian("a", 1.5), Laplace("b", 1.0), Selection("c", 0.5), Decomposition("d", 0.2)]
+    assert under_replace_one(events) == halved
 
 
 @settings(max_examples=100, deadline=None)
@@ -386,6 +389,7 @@ def test_impossible_events_and_epsilons_are_refused_with_the_value(bad):
         lambda: Laplace("x", bad),
         lambda: RandomizedResponse("x", bad),
         lambda: Selection("x", bad),
+        lambda: Decomposition("x", bad),
         lambda: gaussian_mu(bad, 1e-6),
         lambda: textbook_multiplier(bad, 1e-6),
     ):

@@ -19,15 +19,18 @@ def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
             {"kind": "laplace", "label": "weights", "count": 10, "epsilon": 0.01},
             {"kind": "gaussian", "label": "weights", "count": 1, "multiplier": 5.0},
             {"kind": "randomized_response", "label": "a_race", "count": 1, "epsilon": 0.2 / 3},
+            {"kind": "decomposition", "label": "tree", "count": 1, "epsilon": 0.5},
         )
     )
     assert [(line.kind, line.label, line.count) for line in lines] == [
         ("Laplace noise", "weights", 10),
         ("Gaussian noise", "weights", 1),
         ("Randomized response", "answer: race", 1),
+        ("Shape of a private tree", "tree", 1),
     ]
     assert lines[0].noise == "scale = Δ₁ / 0.01"
     assert lines[2].noise == "ε = 0.0667"
+    assert lines[3].noise == "ε = 0.5"
 
 
 def test_what_a_record_spends_on_its_answers_is_told():

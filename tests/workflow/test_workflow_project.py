@@ -125,7 +125,8 @@ def test_swept_jobs_import_nothing_heavy():
     for stage in ("privatise", "fit", "evaluate"):
         code = (
             f"import sys, privmix.stages.{stage}, privmix.mechanisms.dp_em, privmix.mechanisms.randomized_response, "
-            f"privmix.mechanisms.laplace_input; print(sorted(set(sys.modules) & {heavy!r}))"
+            f"privmix.mechanisms.laplace_input, privmix.mechanisms.noisy_tree, privmix.mechanisms.noisy_grid; "
+            f"print(sorted(set(sys.modules) & {heavy!r}))"
         )
         said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         assert said.strip() == "[]", f"{stage} imports {said}"

@@ -78,7 +78,8 @@ class NoisyGrid(Mechanism):
             upper,
             np.frombuffer(base64.b64decode(released["counts"]), dtype="<f8"),
             deviation=math.sqrt(2) * sensitivity.counts(neighbours).l1 / budget.epsilon,
-            total=spec.domain.rows if neighbours.size_is_public else None,
+            rows=spec.domain.rows,
+            rows_are_exact=neighbours.size_is_public,
             records_per_unit=neighbours.records,
             released=released,
         )

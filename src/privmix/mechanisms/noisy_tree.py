@@ -33,11 +33,12 @@ from privmix.mechanisms.synopsis import Synopsis
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import Budget, claim, gaussian_mu
 from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
 from privmix.privacy.relation import Neighbours
 from privmix.privacy.tree import Shape, decompose, path_loss, within
 
 MOST_DIMENSIONS = 3
-MOST_ROOT_LEVELS = 10
+MOST_ROOT_LEVELS = 8
 RECORDS_PER_ROOT = 16.0  # expected records of a root, in units of the scale of the noise on its score
 LEAST_PART = 50_000  # no part is split that holds fewer than one in so many records
 
@@ -63,7 +64,7 @@ class NoisyTree(Mechanism):
         return Release(fitted.mixture, ledger.events, spent, [synopsis.released], notes=notes)
 
     def release(
-        self, view: Records, spec: Spec, budget: Budget, source: noise.NoiseSource, ledger: Ledger
+        self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
     ) -> Synopsis:
         """The synopsis alone, with all of this budget: shape and counts, both written into the ledger."""
         neighbours = self.relation(spec)
@@ -110,7 +111,8 @@ class NoisyTree(Mechanism):
             upper,
             np.frombuffer(base64.b64decode(released["counts"]), dtype="<f8"),
             deviation=self._deviation(neighbours, budget),
-            total=spec.domain.rows if neighbours.size_is_public else None,
+            rows=spec.domain.rows,
+            rows_are_exact=neighbours.size_is_public,
             records_per_unit=neighbours.records,
             released=released,
         )

@@ -26,19 +26,20 @@ class Synopsis:
     upper: np.ndarray
     counts: np.ndarray  # (n,) as released: noisy, some negative
     deviation: float  # standard deviation of the noise in one count
-    total: float | None = None  # the number of records, where it is public
+    rows: int  # the catalog's number of records,
+    rows_are_exact: bool = False  # which the records have where it is public
     records_per_unit: int = 1  # how many records may be one person's
     released: dict[str, Any] = field(default_factory=dict)  # the same as the transcript holds it
 
     @property
     def size(self) -> float:
         """The number of records: public, or as the counts have it. Not positive where noise has swallowed it."""
-        return float(self.counts.sum()) if self.total is None else float(self.total)
+        return float(self.rows) if self.rows_are_exact else float(self.counts.sum())
 
     @property
     def mostly_noise(self) -> bool:
         """Whether the noise in all counts together is as large as the number of records."""
-        return self.deviation * len(self.counts) >= self.size
+        return self.deviation * len(self.counts) >= min(self.size, self.rows)
 
     def weights(self) -> np.ndarray:
         """Non-negative counts of the same sum. Without any record left, what a uniform density would have."""
@@ -78,25 +79,25 @@ class Synopsis:
     def choose_components(
         self, candidates: Sequence[int], *, floor: np.ndarray, rng: np.random.Generator
     ) -> int:
-        """The number of Gaussians with the largest penalised likelihood n ℓ - (p/2) ln n, as BIC (Schwarz 1978).
+        """The number of Gaussians with the largest penalised likelihood n ℓ - (p/2) max(ln n, 2).
 
-        n is the number of records that would leave as much uncertainty: noise of variance σ² in each of L counts
-        adds L σ² to the variance N of the counts together, and the records of one person say little more than one.
-        A rough guide, as BIC is; K is never larger than the number of boxes with a positive count.
+        That is BIC (Schwarz 1978), and AIC (Akaike 1974) below its ln n = 2. n is the number of records that would
+        leave as much uncertainty: noise of variance σ² in each of L counts adds L σ² to the variance N that counts
+        have together, and the records of one person say hardly more than one. A rough guide, as BIC is; K is never
+        larger than the number of boxes with a positive count.
         """
         supported = int((self.weights() > 0).sum())
         usable = sorted({min(int(candidate), supported) for candidate in candidates})
         if not usable or usable[0] < 1:
             raise UserError(f"numbers of components to choose from: {list(candidates)!r} must be 1 or more.")
-        n = (
-            self.size
-            / (1 + len(self.counts) * self.deviation**2 / max(self.size, 1.0))
-            / self.records_per_unit
-        )
+        size = max(self.size, 0.0)
+        inflation = 1 + len(self.counts) * self.deviation**2 / max(size, 1.0)
+        n = size / inflation / self.records_per_unit
+        penalty = max(np.log(max(n, 1.0)), 2.0) / 2
         d = self.lower.shape[1]
         scores = []
         for k in usable:
             fit, _ = self.fitted(k, floor=floor, rng=rng, searches=SEARCHES_PER_CANDIDATE)
             parameters = k * (1 + d + d * (d + 1) // 2) - 1
-            scores.append(n * fit.log_likelihood - parameters / 2 * np.log(max(n, 1.0)))
+            scores.append(n * fit.log_likelihood - penalty * parameters)
         return usable[int(np.argmax(scores))]
