@@ -16,6 +16,7 @@ RELATION = "privacy/relation.py"
 SELECTION = "privacy/selection.py"
 SENSITIVITY = "privacy/sensitivity.py"
 STREAMS = "privacy/streams.py"
+TREE = "privacy/tree.py"
 COINS = "privacy/response/coins.py"
 ORACLE = "privacy/response/oracle.py"
 DP_EM = "mechanisms/dp_em.py"
@@ -23,6 +24,8 @@ BASE = "mechanisms/base.py"
 CHOICE = "mechanisms/component_choice.py"
 RUNNING = "mechanisms/running.py"
 RESPONSE = "mechanisms/randomized_response.py"
+NOISY_TREE = "mechanisms/noisy_tree.py"
+NOISY_GRID = "mechanisms/noisy_grid.py"
 JOB = "stages/job.py"
 
 OF_NOISE = "tests/privacy/test_privacy_noise.py"
@@ -36,6 +39,9 @@ OF_REPLAY = "tests/mechanisms/test_mechanism_replay.py"
 OF_STREAMS = "tests/mechanisms/test_mechanism_streams.py"
 OF_LOCAL = "tests/mechanisms/test_mechanism_local.py"
 OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
+OF_SHAPES = "tests/privacy/test_privacy_tree.py"
+OF_NOISY_TREE = "tests/mechanisms/test_mechanism_noisy_tree.py"
+OF_NOISY_GRID = "tests/mechanisms/test_mechanism_noisy_grid.py"
 
 SCALE = f"{OF_NOISE}::test_noise_has_the_stated_scale_and_no_other"
 WRITES = f"{OF_NOISE}::test_every_draw_writes_the_ledger"
@@ -48,6 +54,8 @@ KEEPS_EPSILON = f"{OF_SELECTION}::test_no_neighbour_changes_a_probability_by_mor
 CHOICES = f"{OF_SELECTION}::test_choices_have_the_exact_probabilities_and_no_others"
 EXACT_SCALE = f"{OF_EXACT}::test_exact_noise_has_the_law_of_its_scale_and_no_other"
 ROUNDING = f"{OF_EXACT}::test_rounding_brings_neighbours_farther_apart_by_what_is_accounted_and_no_more"
+SPLITS = f"{OF_SHAPES}::test_splits_have_the_probability_of_the_theorem_and_of_no_other_scale"
+WORST_SHAPE = f"{OF_SHAPES}::test_the_worst_neighbours_come_near_to_epsilon_and_not_above"
 LIES = f"{OF_CHANNELS}::test_probability_table_is_the_law_of_the_reports"
 
 
@@ -344,5 +352,70 @@ CHANGES = (
         "the choice is not in the ledger",
         f"{OF_CHOICE}::test_choice_and_fit_together_cost_the_budget",
         (RUNNING, "events=[*ledger.events, *release.events]", "events=release.events"),
+    # Trees and grids.
+    _change(
+        "noise of the splits halved",
+        SPLITS,
+        (TREE, "add_laplace(scores, scale)", "add_laplace(scores, scale / 2)"),
+    ),
+    _change("scores not clamped", SPLITS, (TREE, "np.maximum(-step, counts -", "1.0 * (counts -")),
+    _change(
+        "scores without decay",
+        f"{OF_SHAPES}::test_without_noise_a_node_is_split_as_long_as_its_count_outweighs_the_decay",
+        (TREE, "(threshold + level * step)", "threshold"),
+    ),
+    _change(
+        "decay too small for exact noise",
+        f"{OF_SHAPES}::test_the_decay_is_whole_steps_and_large_enough_for_exact_noise",
+        (TREE, "(scale / STEP + 4) * math.log(BASE) + 1", "(scale / STEP) * math.log(BASE)"),
+    ),
+    _change("replacing in a tree counts as adding", WORST_SHAPE, (TREE, "else gain + 1)", "else gain)")),
+    _change(
+        "a person in a tree counts as one record", WORST_SHAPE, (TREE, "neighbours.records * (gain", "(gain")
+    ),
+    _change("the series of a tree cut short", WORST_SHAPE, (TREE, "TERMS = 200", "TERMS = 1")),
+    _change(
+        "decomposition event forgotten",
+        f"{OF_SHAPES}::test_noise_is_scaled_for_the_unit_and_written_once",
+        (TREE, "ledger.append(Decomposition(label, epsilon))", "pass"),
+    ),
+    _change(
+        "sensitivity of leaf counts halved",
+        f"{OF_NOISY_TREE}::test_noise_has_the_scale_of_the_theorem",
+        (NOISY_TREE, "sensitivity=reach.l1", "sensitivity=reach.l1 / 2"),
+    ),
+    _change(
+        "leaf counts released as they are",
+        f"{OF_NOISY_TREE}::test_the_residuals_of_the_counts_are_laplace_noise_and_not_half_of_it",
+        (NOISY_TREE, "b64encode(noisy.astype", "b64encode(counts.astype"),
+    ),
+    _change(
+        "leaf counts get the whole budget",
+        f"{OF_NOISY_TREE}::test_the_claim_is_the_budget_and_comes_from_two_events",
+        (NOISY_TREE, "return for_shape, budget.epsilon - for_shape", "return for_shape, budget.epsilon"),
+    ),
+    _change(
+        "roots from the number of records",
+        f"{OF_NOISY_TREE}::test_all_that_is_chosen_before_the_noise_depends_on_public_values_alone",
+        (
+            NOISY_TREE,
+            "first=root_levels(spec, neighbours, for_shape, halving.depth)",
+            "first=min(8, len(view))",
+        ),
+    ),
+    _change(
+        "sensitivity of cell counts halved",
+        f"{OF_NOISY_GRID}::test_no_unit_moves_the_counts_further_than_the_noise_is_scaled_for",
+        (NOISY_GRID, "sensitivity=reach,", "sensitivity=reach / 2,"),
+    ),
+    _change(
+        "no noise on empty cells",
+        f"{OF_NOISY_GRID}::test_every_cell_has_noise_also_the_empty_ones",
+        (NOISY_GRID, '"counts": base64.b64encode(noisy', '"counts": base64.b64encode((noisy * (counts > 0))'),
+    ),
+    _change(
+        "records outside the box counted elsewhere than on its edge",
+        f"{OF_NOISY_TREE}::test_records_outside_the_box_count_as_on_its_edge",
+        (NOISY_TREE, "halving.codes(spec.inside(view.points))", "halving.codes(view.points % 0.5)"),
     ),
 )

@@ -143,24 +143,30 @@ def test_the_decay_is_whole_steps_and_large_enough_for_exact_noise(scale):
     assert step <= scale * math.log(tree.BASE) + 8 * STEP
 
 
-def _share_split(counts, scale_factor, source):
-    """Decisions of many roots with equal counts, and the probability of one by the theorem."""
-    first, epsilon = 13, 1.0
-    codes = np.repeat(2 * np.arange(1 << first), counts)
-    shape, _ = _grown(codes, depth=first + 1, first=first, threshold=2, epsilon=epsilon, source=source)
-    scale = tree.path_loss(RECORD) / epsilon * scale_factor
-    expected = stats.laplace.sf(0.0, max(-tree.decay(scale), counts - 2), scale)
-    return int(shape.splits[0].sum()), len(shape.splits[0]), expected
+ROOTS, SCALE = 13, tree.path_loss(RECORD)
 
 
-@pytest.mark.parametrize("counts", [0, 4])
-def test_splits_have_the_probability_of_the_theorem_and_of_no_other_scale(counts):
-    """Binomial test at 1e-6; half the noise is told apart where there are records."""
-    split, asked, expected = _share_split(counts, 1.0, SeededNoise(stream(5, "splits", counts)))
-    assert stats.binomtest(split, asked, expected).pvalue > 1e-6
-    if counts:
-        _, _, halved = _share_split(counts, 0.5, SeededNoise(stream(5, "splits", counts)))
-        assert stats.binomtest(split, asked, halved).pvalue < 1e-6
+def _splits(counts, threshold):
+    """How many of 2^ROOTS roots with equal counts are split at ε = 1."""
+    codes = np.repeat(2 * np.arange(1 << ROOTS), counts)
+    source = SeededNoise(stream(5, "splits", counts))
+    shape, _ = _grown(codes, depth=ROOTS + 1, first=ROOTS, threshold=threshold, source=source)
+    return int(shape.splits[0].sum())
+
+
+@pytest.mark.parametrize(
+    ("counts", "threshold", "score"),
+    [(4, 2, 2.0), (0, 0, 0.0), (0, 1, -1.0), (0, 20, -SCALE * math.log(2)), (3, 20, -SCALE * math.log(2))],
+)
+def test_splits_have_the_probability_of_the_theorem_and_of_no_other_scale(counts, threshold, score):
+    """Binomial test at 1e-6. A score is never below -δ, and half the noise is told apart but for clamped scores,
+    where δ follows it, and at 0."""
+    split = _splits(counts, threshold)
+    expected = stats.laplace.sf(0.0, score, SCALE)
+    assert stats.binomtest(split, 1 << ROOTS, expected).pvalue > 1e-6
+    if -1.5 < score != 0:
+        halved = stats.laplace.sf(0.0, score, SCALE / 2)
+        assert stats.binomtest(split, 1 << ROOTS, halved).pvalue < 1e-6
 
 
 @pytest.mark.parametrize("neighbours", UNITS, ids=str)
