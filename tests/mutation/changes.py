@@ -391,7 +391,7 @@ CHANGES = (
     ),
     _change(
         "leaf counts get the whole budget",
-        f"{OF_NOISY_TREE}::test_the_claim_is_the_budget_and_comes_from_two_events",
+        f"{OF_NOISY_TREE}::test_a_synopsis_alone_is_released_into_a_given_ledger",
         (NOISY_TREE, "return for_shape, budget.epsilon - for_shape", "return for_shape, budget.epsilon"),
     ),
     _change(

@@ -31,6 +31,7 @@ from privmix.mechanisms.synopsis import Synopsis
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
 
 MOST_DIMENSIONS = 4
 MOST_CELLS = 2**17
@@ -47,14 +48,26 @@ class NoisyGrid(Mechanism):
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """One noisy histogram, then the best mixture that many searches find for it."""
-        grid, ledger = self.grid(spec, budget.epsilon), Ledger()
+        ledger = Ledger()
+        synopsis = self.release(view, spec, budget, rng.noise, ledger)
+        fitted, notes = synopsis.fitted(
+            spec.n_components, floor=spec.floor, rng=rng.search, searches=self.searches
+        )
+        spent = claim(ledger.events, budget, "linear")
+        return Release(fitted.mixture, ledger.events, spent, [synopsis.released], notes=notes)
+
+    def release(
+        self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
+    ) -> Synopsis:
+        """The synopsis alone, with all of this budget, written into the ledger."""
+        grid = self.grid(spec, budget.epsilon)
         counts = np.bincount(grid.locate(spec.inside(view.points)), minlength=grid.cells)
         reach = sensitivity.counts(self.relation(spec)).l1
         noisy = noise.laplace(
             counts,
             sensitivity=reach,
             epsilon=budget.epsilon,
-            source=rng.noise,
+            source=source,
             ledger=ledger,
             label="cell counts",
             coordinates=min(grid.cells, round(reach)),
@@ -63,11 +76,7 @@ class NoisyGrid(Mechanism):
             "shape": list(grid.shape),
             "counts": base64.b64encode(noisy.astype("<f8").tobytes()).decode("ascii"),
         }
-        fitted, notes = self.replayed(released, spec, budget).fitted(
-            spec.n_components, floor=spec.floor, rng=rng.search, searches=self.searches
-        )
-        spent = claim(ledger.events, budget, "linear")
-        return Release(fitted.mixture, ledger.events, spent, [released], notes=notes)
+        return self.replayed(released, spec, budget)
 
     def replayed(self, released: dict[str, Any], spec: Spec, budget: Budget) -> Synopsis:
         """The synopsis from what the transcript holds and public values alone."""
