@@ -54,9 +54,6 @@ def fit(
     whole = observe_boxes(lower, upper, weights)
     parts, variances = cut(lower, upper, weights, _parts(*whole.points.shape))
 
-    def found(stream: np.random.Generator) -> Fit:
-        return em.fit(whole, n_components, floor=floor, rng=stream, tol=tol, max_iter=max_iter, prior=prior)
-
     def finished(found: Fit) -> Fit:
         climbed = em.loop(
             parts, found.mixture, floor=floor, prior=prior, tol=tol, max_iter=max_iter, accelerate=True
@@ -71,8 +68,12 @@ def fit(
             notes=found.notes,
         )
 
-    streams = [rng] if searches == 1 else rng.spawn(searches)
-    best = sorted((found(stream) for stream in streams), key=lambda fit: -fit.objective)[:FINISHED]
+    options = {"floor": floor, "rng": rng, "tol": tol, "max_iter": max_iter, "prior": prior}
+    if searches == 1:
+        return finished(em.fit(whole, n_components, **options))
+    everything = np.ones(len(whole), dtype=bool)
+    found = em.fit_many(whole, n_components, [everything] * searches, **options)
+    best = sorted(found, key=lambda fit: -fit.objective)[:FINISHED]
     return max((finished(fit) for fit in best), key=lambda fit: fit.objective)
 
 

@@ -138,6 +138,7 @@ def fit_many(
     relocations: int | None = None,
     tol: float = 1e-5,
     max_iter: int = 500,
+    prior: Prior | None = None,
     covariance: Covariance = "full",
     threads: int | None = None,
 ) -> list[Fit]:
@@ -172,7 +173,7 @@ def fit_many(
         relocations,
         tol,
         max_iter,
-        None,
+        prior,
         covariance,
         threads,
     )
