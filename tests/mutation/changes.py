@@ -352,6 +352,7 @@ CHANGES = (
         "the choice is not in the ledger",
         f"{OF_CHOICE}::test_choice_and_fit_together_cost_the_budget",
         (RUNNING, "events=[*ledger.events, *release.events]", "events=release.events"),
+    ),
     # Trees and grids.
     _change(
         "noise of the splits halved",
