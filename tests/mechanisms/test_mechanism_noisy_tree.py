@@ -119,7 +119,7 @@ def test_the_mixture_follows_from_the_transcript_and_public_values(noise, relati
     (released,) = json.loads(json.dumps(release.transcript))
     assert set(released) == {"roots", "splits", "counts"}
     synopsis = mechanism.replayed(released, spec, BUDGET)
-    again, _ = synopsis.fitted(3, floor=spec.floor, rng=seeded(5, noise, relation).search, searches=2)
+    again, _ = synopsis.fitted(spec, rng=seeded(5, noise, relation).search, searches=2)
     assert np.array_equal(again.mixture.means, release.mixture.means)
     assert (synopsis.size == 1000) == (relation == "replace_one")
     assert synopsis.weights().sum() == pytest.approx(synopsis.size)

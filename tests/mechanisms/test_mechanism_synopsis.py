@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from making import make_domain, make_spec
 
 from privmix.errors import UserError
+from privmix.mechanisms.base import Spec
 from privmix.mechanisms.grid import nearly_cubic
 from privmix.mechanisms.synopsis import Synopsis
 from privmix.mixture import boxes
@@ -44,29 +46,34 @@ def test_where_nothing_is_left_the_density_is_uniform(counts):
     synopsis = _synopsis(counts)
     assert synopsis.mostly_noise
     assert synopsis.weights() == pytest.approx(np.full(4, 0.25))
-    assert np.isfinite(synopsis.fitted(3, floor=FLOOR, rng=np.random.default_rng(1))[0].log_likelihood)
+    fit, notes = synopsis.fitted(make_spec(3), rng=np.random.default_rng(1), searches=1)
+    assert np.isfinite(fit.log_likelihood)
+    assert any("mostly noise" in note for note in notes)
+
+
+def _chosen(synopsis, candidates):
+    spec = Spec(make_domain(), max(candidates), tuple(candidates))
+    fit, notes = synopsis.fitted(spec, rng=np.random.default_rng(1), searches=2)
+    assert any("chosen among" in note for note in notes)
+    return fit.mixture.n_components
 
 
 def test_the_number_of_components_is_found_when_noise_allows_it():
-    assert (
-        _three_clusters(20_000).choose_components(range(1, 6), floor=FLOOR, rng=np.random.default_rng(1)) == 3
-    )
-    noisy = _three_clusters(20_000, deviation=5.0)
-    assert noisy.choose_components([1, 2, 3, 5, 8], floor=FLOOR, rng=np.random.default_rng(1)) in (3, 5)
+    assert _chosen(_three_clusters(20_000), range(1, 6)) == 3
+    assert _chosen(_three_clusters(20_000, deviation=5.0), [1, 2, 3, 5, 8]) in (3, 5)
 
 
 def test_few_records_behind_much_noise_or_few_people_choose_fewer_components():
     """With 40 records of which 40 may be one person's there is evidence for one Gaussian alone."""
-    alone = _three_clusters(40, records_per_unit=40)
-    assert alone.choose_components([1, 3, 6], floor=FLOOR, rng=np.random.default_rng(1)) == 1
+    assert _chosen(_three_clusters(40, records_per_unit=40), [1, 3, 6]) == 1
 
 
-def test_candidates_beyond_what_the_boxes_support_are_cut_and_bad_ones_refused():
+def test_no_more_components_than_boxes_with_a_count():
     synopsis = _synopsis([1000.0, 0.0, 0.0, 900.0])
-    assert synopsis.choose_components([7], floor=FLOOR, rng=np.random.default_rng(1)) == 2
-    for bad in ([], [0, 3]):
-        with pytest.raises(UserError, match="must be 1 or more"):
-            synopsis.choose_components(bad, floor=FLOOR, rng=np.random.default_rng(1))
+    assert _chosen(synopsis, [6, 7]) == 2
+    fit, notes = synopsis.fitted(make_spec(5), rng=np.random.default_rng(1), searches=1)
+    assert fit.mixture.n_components == 2
+    assert any("2 of 5 Gaussians" in note for note in notes)
 
 
 def test_more_searches_never_end_lower():

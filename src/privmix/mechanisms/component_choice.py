@@ -49,12 +49,12 @@ class Chosen:
 def freely(spec: Spec, fit: Callable[[int], Fit], records: float) -> Fit:
     """The fit of the wanted number, or of the candidate with the best Bayesian information criterion.
 
-    The criterion (Schwarz 1978) is the log-likelihood of so many `records` less half a ln(records) for each parameter;
-    of noisy data, as many records as would be that uncertain without the noise.
+    The criterion (Schwarz 1978) is the log-likelihood of so many `records` less half a ln(records) for each parameter,
+    and never less than 1 (Akaike 1974); of noisy data, as many records as would be that uncertain without the noise.
     """
     if not spec.candidates:
         return fit(spec.n_components)
-    penalty = math.log(max(records, 2.0)) / 2
+    penalty = max(math.log(max(records, 1.0)) / 2, 1.0)
 
     def criterion(fitted: Fit) -> float:
         return records * fitted.log_likelihood - penalty * fitted.mixture.n_parameters()

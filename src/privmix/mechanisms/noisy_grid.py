@@ -43,6 +43,7 @@ class NoisyGrid(Mechanism):
     """`searches`: restarts of the fit, which cost no privacy."""
 
     trust: ClassVar[Literal["central", "local"]] = "central"
+    chooses_components: ClassVar[bool] = True
 
     searches: Annotated[int, Field(ge=1)] = 8
 
@@ -50,9 +51,7 @@ class NoisyGrid(Mechanism):
         """One noisy histogram, then the best mixture that many searches find for it."""
         ledger = Ledger()
         synopsis = self.release(view, spec, budget, rng.noise, ledger)
-        fitted, notes = synopsis.fitted(
-            spec.n_components, floor=spec.floor, rng=rng.search, searches=self.searches
-        )
+        fitted, notes = synopsis.fitted(spec, rng=rng.search, searches=self.searches)
         spent = claim(ledger.events, budget, "linear")
         return Release(fitted.mixture, ledger.events, spent, [synopsis.released], notes=notes)
 

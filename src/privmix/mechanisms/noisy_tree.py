@@ -48,6 +48,7 @@ class NoisyTree(Mechanism):
     """`shape_share`: the part of ε for the shape. `searches`: restarts of the fit, which cost no privacy."""
 
     trust: ClassVar[Literal["central", "local"]] = "central"
+    chooses_components: ClassVar[bool] = True
 
     noise: Literal["laplace", "gaussian"] = "laplace"
     shape_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
@@ -57,9 +58,7 @@ class NoisyTree(Mechanism):
         """One synopsis, then the best mixture that many searches find for it."""
         ledger = Ledger()
         synopsis = self.release(view, spec, budget, rng.noise, ledger)
-        fitted, notes = synopsis.fitted(
-            spec.n_components, floor=spec.floor, rng=rng.search, searches=self.searches
-        )
+        fitted, notes = synopsis.fitted(spec, rng=rng.search, searches=self.searches)
         spent = claim(ledger.events, budget, "linear")
         return Release(fitted.mixture, ledger.events, spent, [synopsis.released], notes=notes)
 

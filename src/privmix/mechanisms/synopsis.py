@@ -4,18 +4,16 @@ The counts are made non-negative by norm-sub, and a mixture is fitted to them as
 their boxes (`mixture.boxes`). Searches, restarts and the choice of K see the synopsis alone: post-processing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from privmix.errors import UserError
+from privmix.mechanisms import component_choice
+from privmix.mechanisms.base import Spec
 from privmix.mixture import boxes
 from privmix.mixture.em import Fit
 from privmix.privacy.response import project_to_simplex
-
-SEARCHES_PER_CANDIDATE = 3  # to compare numbers of components
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,56 +46,43 @@ class Synopsis:
             return volumes / volumes.sum()
         return self.size * project_to_simplex(self.counts / self.size)
 
-    def fitted(
-        self, n_components: int, *, floor: np.ndarray, rng: np.random.Generator, searches: int = 1
-    ) -> tuple[Fit, list[str]]:
-        """The mixture of at most so many Gaussians, and what a reader should know about it."""
+    @property
+    def effective_records(self) -> float:
+        """How many records would leave as much uncertainty without noise.
+
+        Noise of variance σ² in each of L counts adds L σ² to the variance N that counts have together, and the
+        records of one person say hardly more than one.
+        """
+        size = max(self.size, 0.0)
+        inflation = 1 + len(self.counts) * self.deviation**2 / max(size, 1.0)
+        return size / inflation / self.records_per_unit
+
+    def fitted(self, spec: Spec, *, rng: np.random.Generator, searches: int) -> tuple[Fit, list[str]]:
+        """The mixture, of no more Gaussians than boxes hold a count, and what a reader should know about it."""
         weights = self.weights()
         kept = weights > 0
-        components = min(n_components, int(kept.sum()))
-        notes = []
+        supported = int(kept.sum())
+        fit = component_choice.freely(
+            spec,
+            lambda number: boxes.fit(
+                self.lower[kept],
+                self.upper[kept],
+                weights[kept],
+                min(number, supported),
+                floor=spec.floor,
+                rng=rng,
+                searches=searches,
+            ),
+            self.effective_records,
+        )
+        notes = list(fit.notes)
         if self.mostly_noise:
             notes.append(
                 f"the noise in the {len(self.counts)} counts is as large as the counts: the mixture is mostly noise"
             )
-        if components < n_components:
+        if supported < spec.n_components and not spec.candidates:
             notes.append(
-                f"only {components} of {len(kept)} boxes hold a positive count, "
-                f"so {components} of {n_components} Gaussians were fitted"
+                f"only {supported} of {len(kept)} boxes hold a positive count, "
+                f"so {supported} of {spec.n_components} Gaussians were fitted"
             )
-        fit = boxes.fit(
-            self.lower[kept],
-            self.upper[kept],
-            weights[kept],
-            components,
-            floor=floor,
-            rng=rng,
-            searches=searches,
-        )
         return fit, notes
-
-    def choose_components(
-        self, candidates: Sequence[int], *, floor: np.ndarray, rng: np.random.Generator
-    ) -> int:
-        """The number of Gaussians with the largest penalised likelihood n ℓ - (p/2) max(ln n, 2).
-
-        That is BIC (Schwarz 1978), and AIC (Akaike 1974) below its ln n = 2. n is the number of records that would
-        leave as much uncertainty: noise of variance σ² in each of L counts adds L σ² to the variance N that counts
-        have together, and the records of one person say hardly more than one. A rough guide, as BIC is; K is never
-        larger than the number of boxes with a positive count.
-        """
-        supported = int((self.weights() > 0).sum())
-        usable = sorted({min(int(candidate), supported) for candidate in candidates})
-        if not usable or usable[0] < 1:
-            raise UserError(f"numbers of components to choose from: {list(candidates)!r} must be 1 or more.")
-        size = max(self.size, 0.0)
-        inflation = 1 + len(self.counts) * self.deviation**2 / max(size, 1.0)
-        n = size / inflation / self.records_per_unit
-        penalty = max(np.log(max(n, 1.0)), 2.0) / 2
-        d = self.lower.shape[1]
-        scores = []
-        for k in usable:
-            fit, _ = self.fitted(k, floor=floor, rng=rng, searches=SEARCHES_PER_CANDIDATE)
-            parameters = k * (1 + d + d * (d + 1) // 2) - 1
-            scores.append(n * fit.log_likelihood - penalty * parameters)
-        return usable[int(np.argmax(scores))]
