@@ -34,7 +34,6 @@ catalog_dirs: [catalog]
 datasets: [tiny]
 mechanisms:
   dp_em_llg_linear: null
-  dp_em_ggg_linear: null
   laplace_naive: null
   laplace_aware: null
 epsilons: [1, 3]
