@@ -27,6 +27,7 @@ from privmix.mixture.observations import Observations, observe_boxes
 
 MOST_PARTS = 4  # of a side: twice as many gain under 0.003 nats a record
 MOST_ROWS = 1_000_000  # parts in all
+MOVES = 5  # relocations a component in each of several searches; a search alone has more
 FINISHED = 3  # of several searches: cutting the boxes rarely brings a lower one to the top
 
 
@@ -72,7 +73,9 @@ def fit(
     if searches == 1:
         return finished(em.fit(whole, n_components, **options))
     everything = np.ones(len(whole), dtype=bool)
-    found = em.fit_many(whole, n_components, [everything] * searches, **options)
+    found = em.fit_many(
+        whole, n_components, [everything] * searches, relocations=MOVES * n_components, **options
+    )
     best = sorted(found, key=lambda fit: -fit.objective)[:FINISHED]
     return max((finished(fit) for fit in best), key=lambda fit: fit.objective)
 
