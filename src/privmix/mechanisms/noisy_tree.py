@@ -15,8 +15,8 @@ When to use it: up to three coordinates, any ε; it is the most accurate mechani
 coordinates use `noisy_moments`: a tree has too many boxes there. Laplace noise is the smaller in all settings here,
 as one unit can put all its records into one leaf; the Gaussian variant is for comparison.
 
-What is approximate: records are taken to be spread within their leaf as `mixture.boxes` says; constants below were
-chosen by held-out likelihood on the Gowalla and Minneapolis data.
+What is approximate: records are taken to be spread within their leaf as `mixture.boxes` says. The numbers of roots and
+the halving of single axes were chosen by held-out likelihood on the Gowalla and Minneapolis data.
 """
 
 import base64
