@@ -34,6 +34,9 @@ catalog_dirs: [catalog]
 datasets: [tiny]
 mechanisms:
   dp_em_llg_linear: null
+  noisy_moments: null
+  noisy_tree: null
+  tree_then_moments: null
   laplace_naive: null
   laplace_aware: null
 epsilons: [1, 3]
