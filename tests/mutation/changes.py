@@ -26,6 +26,10 @@ RUNNING = "mechanisms/running.py"
 RESPONSE = "mechanisms/randomized_response.py"
 NOISY_TREE = "mechanisms/noisy_tree.py"
 NOISY_GRID = "mechanisms/noisy_grid.py"
+JOINT = "mechanisms/joint_moments.py"
+REFINEMENT = "mechanisms/refinement.py"
+NOISY_MOMENTS = "mechanisms/noisy_moments.py"
+STANDARDISED = "mixture/standardised.py"
 JOB = "stages/job.py"
 
 OF_NOISE = "tests/privacy/test_privacy_noise.py"
@@ -42,6 +46,7 @@ OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
 OF_SHAPES = "tests/privacy/test_privacy_tree.py"
 OF_NOISY_TREE = "tests/mechanisms/test_mechanism_noisy_tree.py"
 OF_NOISY_GRID = "tests/mechanisms/test_mechanism_noisy_grid.py"
+OF_MOMENTS = "tests/mechanisms/test_mechanism_noisy_moments.py"
 
 SCALE = f"{OF_NOISE}::test_noise_has_the_stated_scale_and_no_other"
 WRITES = f"{OF_NOISE}::test_every_draw_writes_the_ledger"
@@ -418,5 +423,81 @@ CHANGES = (
         "records outside the box counted elsewhere than on its edge",
         f"{OF_NOISY_TREE}::test_records_outside_the_box_count_as_on_its_edge",
         (NOISY_TREE, "halving.codes(spec.inside(view.points))", "halving.codes(view.points % 0.5)"),
+    ),
+    # Noisy moments.
+    _change(
+        "noisy moments: standardised records not clipped",
+        OF_MOMENTS + "::test_no_record_moves_the_release_further_than_its_sensitivity",
+        (STANDARDISED, "np.maximum(distances, radius**2)", "np.full_like(distances, radius**2)"),
+    ),
+    _change(
+        "noisy moments: clipped to a box",
+        OF_MOMENTS + "::test_no_record_moves_the_release_further_than_its_sensitivity",
+        (
+            STANDARDISED,
+            "places *= (radius / np.sqrt(np.maximum(distances, radius**2)))[:, None]",
+            "np.clip(places, -radius, radius, out=places)",
+        ),
+    ),
+    _change(
+        "noisy moments: no factor off the diagonal",
+        OF_MOMENTS,
+        (JOINT, "np.where(rows == columns, 1.0, math.sqrt(2.0))", "np.ones(len(rows))"),
+    ),
+    _change(
+        "noisy moments: replaced persons cost as much as added records",
+        OF_MOMENTS + "::test_noise_has_the_scale_of_the_theorem",
+        (
+            JOINT,
+            "reach = shape.sensitivity(neighbours)",
+            'reach = shape.sensitivity(Neighbours("record", "add_remove"))',
+        ),
+    ),
+    _change(
+        "noisy moments: one release forgotten in the split of the budget",
+        OF_MOMENTS + "::test_the_claim_is_the_budget_and_comes_from_the_ledger",
+        (
+            NOISY_MOMENTS,
+            "equal_shares(0, plan.releases, budget",
+            "equal_shares(0, max(plan.releases - 1, 1), budget",
+        ),
+    ),
+    _change(
+        "noisy moments: N of the data in the schedule",
+        OF_MOMENTS + "::test_schedule_and_start_depend_on_public_values_alone",
+        (
+            NOISY_MOMENTS,
+            "plan = self.schedule(spec, budget, neighbours)",
+            'spec = Spec(spec.domain.model_copy(update={"rows": len(view)}), spec.n_components)\n'
+            "        plan = self.schedule(spec, budget, neighbours)",
+        ),
+    ),
+    _change(
+        "noisy moments: N used where it is private",
+        OF_MOMENTS + "::test_every_release_is_the_statistic_plus_its_noise",
+        (
+            REFINEMENT,
+            "mixture = updated(mixture, released, spec, neighbours)",
+            "size = observations.total_weight / released.counts.sum()\n"
+            "        released = __import__('dataclasses').replace(released, counts=released.counts * size)\n"
+            "        mixture = updated(mixture, released, spec, neighbours)",
+        ),
+    ),
+    _change(
+        "noisy moments: start from the data",
+        OF_MOMENTS + "::test_each_iteration_knows_only_what_was_released",
+        (NOISY_MOMENTS, "mixture = _fitted(run, plan, spec,", "mixture = _fitted(run, plan, spec, view,"),
+        (
+            NOISY_MOMENTS,
+            "plan: Schedule, spec: Spec, rng",
+            "plan: Schedule, spec: Spec, view, rng",
+        ),
+        (NOISY_MOMENTS, "run(_box(spec), plan.whole", "run(_box(spec, view), plan.whole"),
+        (NOISY_MOMENTS, "def _box(spec: Spec)", "def _box(spec: Spec, view)"),
+        (
+            NOISY_MOMENTS,
+            "lower, upper = spec.domain.lower, spec.domain.upper",
+            "lower, upper = view.points.min(0), view.points.max(0)",
+        ),
     ),
 )

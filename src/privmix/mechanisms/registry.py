@@ -13,6 +13,7 @@ METHODS = {
     "dp_em": "DpEm",
     "noisy_tree": "NoisyTree",
     "noisy_grid": "NoisyGrid",
+    "noisy_moments": "NoisyMoments",
     "laplace_input": "LaplaceInput",
     "gaussian_input": "GaussianInput",
     "randomized_response": "RandomizedResponse",
