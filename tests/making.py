@@ -34,10 +34,14 @@ def make_spec(n_components=3, **domain):
 
 @dataclass
 class RecordingNoise:
-    """Silent noise that remembers which scale was asked for; it may state the rounding of another source."""
+    """Silent noise that remembers which scale was asked for; it may state the rounding of another source.
+
+    Draws that are not noise (samples, partitions) are real, from a generator of its own.
+    """
 
     asked: list[tuple[str, float, tuple[int, ...]]] = field(default_factory=list)
     rounding: Callable[[int, int], float] = lambda size, norm: 0.0
+    generator: np.random.Generator = field(default_factory=lambda: np.random.Generator(np.random.PCG64(8)))
 
     def add_laplace(self, values, scale):
         self.asked.append(("laplace", scale, np.shape(values)))
@@ -46,6 +50,12 @@ class RecordingNoise:
     def add_gaussian(self, values, sigma):
         self.asked.append(("gaussian", sigma, np.shape(values)))
         return np.array(values)
+
+    def uniform(self, shape):
+        return self.generator.random(shape)
+
+    def integers(self, high, shape):
+        return self.generator.integers(high, size=shape)
 
 
 def clusters(rows=1000, dimensions=2, seed=0):

@@ -12,7 +12,7 @@ from privmix.privacy.accounting import Budget, Claim
 from privmix.privacy.ledger import RandomizedResponse
 from privmix.stages.job import Job
 
-JOB = Job("a", "laplace_input", {}, registry.build("laplace_input", {}), Budget(1.0, 1e-6), 3, 2, 7)
+JOB = Job("a", "laplace_input", {}, registry.build("laplace_input", {}), Budget(1.0, 1e-6), (3,), 0.0, 2, 7)
 
 
 def _first(job: Job, domain=None, purpose=("fit", 0)) -> float:
@@ -28,7 +28,7 @@ def _first(job: Job, domain=None, purpose=("fit", 0)) -> float:
         {"parameters": {"fit": "naive"}},
         {"budget": Budget(3.0, 1e-6)},
         {"budget": Budget(1.0, 1e-5)},
-        {"components": 4},
+        {"components": (4,)},
         {"seed": 8},
     ],
     ids=str,

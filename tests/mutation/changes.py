@@ -20,6 +20,12 @@ TREE = "privacy/tree.py"
 COINS = "privacy/response/coins.py"
 ORACLE = "privacy/response/oracle.py"
 DP_EM = "mechanisms/dp_em.py"
+OUTPUT_NOISE = "mechanisms/output_noise.py"
+DP_SGD = "mechanisms/dp_sgd.py"
+POSTERIOR_SAMPLE = "mechanisms/posterior_sample.py"
+REFERENCE = "mechanisms/reference.py"
+POSTERIOR = "mixture/posterior.py"
+GRADIENT = "mixture/gradient.py"
 BASE = "mechanisms/base.py"
 CHOICE = "mechanisms/component_choice.py"
 RUNNING = "mechanisms/running.py"
@@ -41,6 +47,12 @@ OF_CHANNELS = "tests/privacy/test_privacy_response_channels.py"
 OF_REPORTS = "tests/privacy/test_privacy_response_reports.py"
 OF_REPLAY = "tests/mechanisms/test_mechanism_replay.py"
 OF_STREAMS = "tests/mechanisms/test_mechanism_streams.py"
+OF_SAMPLING = "tests/privacy/test_privacy_sampling.py"
+OF_OUTPUT_NOISE = "tests/mechanisms/test_mechanism_output_noise.py"
+OF_DP_SGD = "tests/mechanisms/test_mechanism_dp_sgd.py"
+OF_POSTERIOR_SAMPLE = "tests/mechanisms/test_mechanism_posterior_sample.py"
+OF_REFERENCE = "tests/mechanisms/test_mechanism_reference.py"
+OF_POSTERIOR = "tests/mixture/test_mixture_posterior.py"
 OF_LOCAL = "tests/mechanisms/test_mechanism_local.py"
 OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
 OF_SHAPES = "tests/privacy/test_privacy_tree.py"
@@ -254,7 +266,9 @@ CHANGES = (
         (LOSS, "from_laplace_mechanism(1 / ", "from_laplace_mechanism(2 / "),
     ),
     _change(
-        "Gaussians left out of loss distributions", MIXED, (LOSS, "    if mus:\n", "    if not counts:\n")
+        "Gaussians left out of loss distributions",
+        MIXED,
+        (LOSS, "    if mu > 0:\n        parts", "    if not counts:\n        parts"),
     ),
     _change(
         "divergence of randomized response understated",
@@ -499,5 +513,184 @@ CHANGES = (
             "lower, upper = spec.domain.lower, spec.domain.upper",
             "lower, upper = view.points.min(0), view.points.max(0)",
         ),
+    ),
+    # Releases on random samples.
+    _change(
+        "noise of sampled releases halved",
+        OF_SAMPLING + "::test_the_sum_is_over_the_sample_and_the_noise_is_as_stated",
+        (
+            NOISE,
+            "source.add_gaussian(values, multiplier * reach)",
+            "source.add_gaussian(values, multiplier * reach / 2)",
+        ),
+    ),
+    _change(
+        "twice as many sampled as stated",
+        OF_SAMPLING + "::test_every_unit_is_sampled_at_the_rate_and_by_itself",
+        (NOISE, "source.uniform((units,)) < rate", "source.uniform((units,)) < 2 * rate"),
+    ),
+    _change(
+        "one draw for the whole sample",
+        OF_SAMPLING + "::test_every_unit_is_sampled_at_the_rate_and_by_itself",
+        (NOISE, "source.uniform((units,)) < rate", "np.repeat(source.uniform((1,)), units) < rate"),
+    ),
+    _change(
+        "sampling rate taken for half of it in the loss distribution",
+        OF_SAMPLING + "::test_one_step_is_amplified_as_the_closed_form_says",
+        (LOSS, "sampling_prob=event.rate,", "sampling_prob=event.rate / 2,"),
+    ),
+    _change(
+        "replaced units counted as amplified",
+        OF_SAMPLING + "::test_a_replaced_unit_has_no_amplification",
+        (
+            ACCOUNTING,
+            "        if isinstance(event, Gaussian | SampledGaussian)\n",
+            "        if isinstance(event, Gaussian)\n"
+            "        else dataclasses.replace(event, multiplier=event.multiplier / 2)\n"
+            "        if isinstance(event, SampledGaussian)\n",
+        ),
+    ),
+    _change(
+        "releases beside the sampled ones forgotten in the calibration",
+        OF_SAMPLING + "::test_the_calibrated_multiplier_spends_the_budget_and_no_more",
+        (CALIBRATION, "events = [*beside, *[", "events = [*["),
+    ),
+    # DP-SGD.
+    _change(
+        "gradients not clipped",
+        OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
+        (DP_SGD, "gradient.clipped(of_units, norm).sum", "of_units.sum"),
+    ),
+    _change(
+        "records clipped instead of persons",
+        OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
+        (
+            DP_SGD,
+            "gradient.gradients(self.points[rows], mixture)",
+            "gradient.clipped(gradient.gradients(self.points[rows], mixture), norm)",
+        ),
+        (DP_SGD, "gradient.clipped(of_units, norm).sum", "of_units.sum"),
+    ),
+    _change(
+        "replacing costs DP-SGD no more than removing",
+        OF_DP_SGD + "::test_noise_has_the_scale_of_the_theorem",
+        (DP_SGD, 'norm if neighbours.relation == "add_remove" else 2 * norm', "norm"),
+    ),
+    _change(
+        "steps forgotten in the calibration of DP-SGD",
+        OF_DP_SGD,
+        (
+            DP_SGD,
+            "sampled_multiplier(rate, self.steps, budget, beside)",
+            "sampled_multiplier(rate, 1, budget, beside)",
+        ),
+    ),
+    _change(
+        "records sampled instead of persons",
+        OF_DP_SGD + "::test_the_sum_is_over_the_chosen_units_with_all_their_records",
+        (
+            DP_SGD,
+            "order = np.argsort(units",
+            "units = np.arange(len(units))\n        order = np.argsort(units",
+        ),
+    ),
+    _change(
+        "the batch is published",
+        OF_DP_SGD + "::test_samples_are_fresh_secret_and_at_the_public_rate",
+        (
+            DP_SGD,
+            'transcript.append({"step": step,',
+            'transcript.append({"batch": len(view), "step": step,',
+        ),
+    ),
+    # Output noise.
+    _change(
+        "sum over blocks taken to move by half",
+        OF_OUTPUT_NOISE + "::test_noise_has_the_scale_of_the_theorem",
+        (OUTPUT_NOISE, "sensitivity=2 * self.radius", "sensitivity=self.radius"),
+    ),
+    _change(
+        "vectors of blocks not clipped",
+        OF_OUTPUT_NOISE,
+        (OUTPUT_NOISE, "return vectors * (radius / np.maximum(length, radius))", "return vectors"),
+    ),
+    _change(
+        "records of a person spread over blocks",
+        OF_OUTPUT_NOISE + "::test_all_records_of_a_person_are_in_one_block",
+        (OUTPUT_NOISE, "view.units(neighbours.unit)", 'view.units("record")'),
+    ),
+    _change(
+        "blocks by the order of the records",
+        OF_OUTPUT_NOISE,
+        (
+            OUTPUT_NOISE,
+            "compress(observe(points[order[ends[b] : ends[b + 1]]]))",
+            "compress(observe(points[b :: len(filled)]))",
+        ),
+    ),
+    _change(
+        "blocks steadied by all the records",
+        OF_OUTPUT_NOISE + "::test_a_block_sees_its_own_records_alone",
+        (OUTPUT_NOISE, "seen.sums + strength * about.means", "seen.sums + strength * seen.sums.mean(axis=0)"),
+    ),
+    _change(
+        "number of blocks from the records",
+        OF_OUTPUT_NOISE + "::test_noise_has_the_scale_of_the_theorem",
+        (OUTPUT_NOISE, "blocks = self.number_of_blocks(spec, for_sum)", "blocks = len(view) // 50"),
+    ),
+    # Posterior samples and the reference.
+    _change(
+        "iterations forgotten in the split for posterior samples",
+        OF_POSTERIOR_SAMPLE,
+        (
+            POSTERIOR_SAMPLE,
+            "each = (1 - self.reference_share) / self.iterations",
+            "each = 1 - self.reference_share",
+        ),
+        (
+            POSTERIOR_SAMPLE,
+            "[self.reference_share] + [each] * self.iterations, budget",
+            "[self.reference_share, each], budget",
+        ),
+        (
+            POSTERIOR_SAMPLE,
+            "for_reference, *multipliers = self.multipliers(budget)",
+            "for_reference, one = self.multipliers(budget); multipliers = [one] * self.iterations",
+        ),
+    ),
+    _change(
+        "intervals do not know the noise",
+        OF_POSTERIOR_SAMPLE + "::test_intervals_hold_the_truth_as_often_as_they_say",
+        (POSTERIOR_SAMPLE, "tuple(part + noise for", "tuple(part + 0 * noise for"),
+    ),
+    _change(
+        "inverse Wishart with one degree of freedom too many",
+        OF_POSTERIOR,
+        (POSTERIOR, "freedoms[..., None] - axes", "freedoms[..., None] + 1 - axes"),
+    ),
+    _change(
+        "sums not divided by the posterior's count",
+        OF_POSTERIOR + "::test_the_posterior_is_prior_times_likelihood",
+        (POSTERIOR, "kappas = prior.kappa + counts", "kappas = counts"),
+    ),
+    _change(
+        "sensitivity of the reference histogram is that of one record",
+        OF_REFERENCE,
+        (REFERENCE, "reach = sensitivity.counts(neighbours).l2", "reach = 1.0"),
+    ),
+    _change(
+        "rounds forgotten in the reference",
+        OF_REFERENCE,
+        (REFERENCE, "multiplier=multiplier * math.sqrt(ROUNDS)", "multiplier=multiplier"),
+    ),
+    _change(
+        "grid of the reference from the records",
+        OF_REFERENCE + "::test_the_grid_does_not_depend_on_the_data",
+        (REFERENCE, "FINENESS * spec.domain.rows / deviation", "FINENESS * len(points) / deviation"),
+    ),
+    _change(
+        "gradient of the covariances wrong on the diagonal",
+        OF_DP_SGD + "::test_gradients_are_those_of_the_log_density",
+        (GRADIENT, "products[:, entry] -= shares", "products[:, entry] -= 0.0"),
     ),
 )

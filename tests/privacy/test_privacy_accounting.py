@@ -204,7 +204,7 @@ def test_unknown_releases_are_refused_by_name():
         total([[Gaussian("a", 1.0)], [Whisper()]], 1e-6)
     with pytest.raises(UserError, match="Whisper"):
         Ledger().append(Whisper())
-    with pytest.raises(UserError, match="'whisper' is unknown; choose one of gaussian, laplace"):
+    with pytest.raises(UserError, match="'whisper' is unknown; choose one of gaussian, sampled_gaussian"):
         from_rows([{"kind": "whisper", "count": 1, "label": "a"}])
 
 

@@ -66,3 +66,12 @@ def test_a_private_choice_is_added_to_what_the_theorem_gives():
     choice = {"kind": "selection", "label": "number of Gaussians", "count": 1, "epsilon": 0.1}
     assert "choice" not in theorem(Privacy(epsilon=1.0, ledger=(), **COMMON))
     assert "choice is added" in theorem(Privacy(epsilon=1.0, ledger=(choice,), **COMMON))
+
+
+def test_releases_on_a_sample_are_told_with_their_rate():
+    (line,) = group(
+        ({"kind": "sampled_gaussian", "label": "gradient", "count": 100, "multiplier": 2.5, "rate": 0.04},)
+    )
+    assert (line.kind, line.count) == ("Gaussian noise on a random sample", 100)
+    assert "2.5" in line.noise
+    assert "probability 0.04" in line.noise

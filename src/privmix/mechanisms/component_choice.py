@@ -83,7 +83,7 @@ def choose(
     """One of the candidates, by the exponential mechanism at this epsilon."""
     points, units = spec.inside(view.points), view.units(neighbours.unit)
     number = blocks(spec)
-    block = noise.partition(int(units.max(initial=-1)) + 1, number, source)
+    block = noise.partition(int(units.max(initial=-1)) + 1, number, source=source)
     scores = np.zeros(len(spec.candidates))
     for own, stream in zip(range(number), search.spawn(number), strict=True):
         mine = block[units] == own

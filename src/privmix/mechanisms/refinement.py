@@ -28,11 +28,16 @@ SMALLEST = 1e-300  # a divisor that is no zero
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """Where the iterations led: the average of the later half of the iterates, the last, and what was released."""
+    """Where the iterations led: the average of the later half of the iterates, all of them, and what was released."""
 
     mixture: Mixture
-    last: Mixture
+    iterates: list[Mixture]
     transcript: list[dict[str, Any]]
+
+    @property
+    def last(self) -> Mixture:
+        """The last iterate, or the start where there was none."""
+        return self.iterates[-1] if self.iterates else self.mixture
 
 
 def refine(
@@ -70,18 +75,18 @@ def refine(
             }
         )
     kept = iterates[iterations // 2 :] or [start]
-    return Refined(averaged(kept, spec), mixture, transcript)
+    return Refined(averaged(kept, spec), iterates, transcript)
 
 
-def averaged(mixtures: Sequence[Mixture], spec: Spec) -> Mixture:
-    """Iterates of one EM run, whose components keep their numbers, averaged parameter by parameter.
+def averaged(mixtures: Sequence[Mixture], spec: Spec, shares: Sequence[float] | None = None) -> Mixture:
+    """Iterates of one EM run, whose components keep their numbers, averaged parameter by parameter, by equal shares.
 
     Means differ between iterates by noise, so their spread is not added to the covariances.
     """
     return feasible(
-        np.mean([each.weights for each in mixtures], axis=0),
-        np.mean([each.means for each in mixtures], axis=0),
-        np.mean([each.covariances for each in mixtures], axis=0),
+        np.average([each.weights for each in mixtures], axis=0, weights=shares),
+        np.average([each.means for each in mixtures], axis=0, weights=shares),
+        np.average([each.covariances for each in mixtures], axis=0, weights=shares),
         spec,
     )
 

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.privacy.ledger import Event, Gaussian, Laplace, check_known
+from privmix.privacy.ledger import Event, Gaussian, Laplace, Pure, SampledGaussian, check_known
 from privmix.privacy.loss_distribution import grid_points, privacy_loss
 from privmix.privacy.validation import known, positive, probability
 
@@ -131,7 +131,7 @@ def largest(holds: Callable[[float], bool], start: float = 1.0, tolerance: float
 
 
 def _pure_epsilons(events: Sequence[Event]) -> list[float]:
-    return [event.epsilon for event in events if not isinstance(event, Gaussian)]
+    return [event.epsilon for event in events if isinstance(event, Pure)]
 
 
 def _gaussian_mus(events: Sequence[Event]) -> list[float]:
@@ -197,7 +197,7 @@ def exact(events: Sequence[Event], delta: float) -> float:
     """Tight composition: mu = sqrt(sum mu²) for Gaussians alone (Dong, Roth, Su 2022, Corollary 2), else PLD."""
     if all(isinstance(event, Gaussian) for event in events):
         return gaussian_epsilon(math.hypot(*_gaussian_mus(events)), delta)
-    if len(events) == 1:
+    if len(events) == 1 and isinstance(events[0], Pure):
         return events[0].epsilon
     return privacy_loss(events, delta)
 
@@ -220,7 +220,7 @@ THEOREMS: dict[str, Callable[[Sequence[Event], float], float]] = {
 
 def is_pure(events: Sequence[Event], composition: Theorem) -> bool:
     """Whether the claim needs no delta: pure releases, added up linearly or single."""
-    pure = not any(isinstance(event, Gaussian) for event in events)
+    pure = all(isinstance(event, Pure) for event in events)
     return pure and (composition in ("linear", "split") or len(events) == 1)
 
 
@@ -234,6 +234,11 @@ def account(events: Sequence[Event], delta: float, composition: Theorem) -> Clai
     if is_pure(events, composition):
         return Claim(sum(_pure_epsilons(events)), 0.0)
     probability(delta, f"composition {composition!r} of {len(events)} releases: delta")
+    if composition != "exact" and any(isinstance(event, SampledGaussian) for event in events):
+        raise UserError(
+            f"Gaussian releases on a random sample are added up by exact composition, not by {composition!r}; "
+            "set `composition: exact`."
+        )
     return Claim(THEOREMS[composition](events, delta), delta)
 
 
@@ -284,6 +289,8 @@ def total(ledgers: Iterable[Sequence[Event]], delta: float) -> Total:
     too_long = mixed and grid_points(events) > AFFORDABLE
     # Pure releases can do without a delta, and only by basic composition; the others need one.
     names = ["linear"] if is_pure(events, "linear") and delta == 0 else list(THEOREMS)
+    if any(isinstance(event, SampledGaussian) for event in events):
+        names, too_long = ["exact"], False  # no other theorem here speaks about them
     claims = {name: account(events, delta, name) for name in names if not (name == "exact" and too_long)}
     best = min(claims, key=lambda name: claims[name].epsilon)
     return Total(claims[best].epsilon, claims[best].delta, best)
@@ -294,11 +301,13 @@ def under_replace_one(events: Iterable[Event]) -> list[Event]:
 
     Replacing a unit is removing one and adding another, so a statistic moves by at most twice its sensitivity:
     the multiplier halves; and likelihood ratios multiply: an epsilon doubles (Dwork and Roth 2014, Theorem 2.2).
+    A release on a random sample counts as one on all units: given who else was sampled, and whether the replaced
+    unit was, it is a Gaussian release, so by joint convexity no divergence is larger than that one's.
     There is no way back.
     """
     return [
-        dataclasses.replace(event, multiplier=event.multiplier / 2)
-        if isinstance(event, Gaussian)
+        Gaussian(event.label, event.multiplier / 2)
+        if isinstance(event, Gaussian | SampledGaussian)
         else dataclasses.replace(event, epsilon=2 * event.epsilon)
         for event in events
     ]

@@ -2,12 +2,16 @@
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.errors import UserError
 from privmix.privacy.accounting import THEOREMS, Budget, Composition, account, gaussian_mu, largest
-from privmix.privacy.ledger import Event, Gaussian, Laplace
+from privmix.privacy.ledger import Event, Gaussian, Laplace, SampledGaussian
 from privmix.privacy.validation import known, positive, probability
+
+SHORTFALL = 1e-7  # of the budget, that a numerical calibration may leave unspent
+MOST_TRIALS = 60
 
 
 @dataclass(frozen=True)
@@ -70,3 +74,54 @@ def textbook_multiplier(epsilon: float, delta: float) -> float:
             "use the exact calibration, which holds for every epsilon."
         )
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+
+
+def divided_multipliers(shares: Sequence[float], budget: Budget) -> list[float]:
+    """σ/Δ of Gaussian releases that have these shares of μ² and compose exactly to the budget.
+
+    μ² adds up (Dong, Roth, Su 2022, Corollary 2), so a release of share p has μ √p.
+    """
+    if budget.delta == 0:
+        raise UserError("Gaussian noise needs delta > 0; set `delta`, for instance to 1e-6.")
+    whole = sum(positive(share, "calibration: share of a release") for share in shares)
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    return [1 / (mu * math.sqrt(share / whole)) for share in shares]
+
+
+@functools.cache
+def sampled_multiplier(rate: float, steps: int, budget: Budget, beside: tuple[Gaussian, ...] = ()) -> float:
+    """The least σ/Δ with which so many Gaussian releases, each on a sample of its own at this rate, keep the budget
+    together with the releases `beside` them.
+
+    By regula falsi (Illinois) on ln ε against ln σ, which is nearly a line, because a privacy-loss distribution
+    takes a tenth of a second: `account` never exceeds the budget, and falls short of it by less than 1e-7 of it.
+    """
+    if steps < 1:
+        raise UserError(f"calibration: {steps!r} steps; there must be at least one.")
+    if budget.delta == 0:
+        raise UserError("Gaussian noise needs delta > 0; set `delta`, for instance to 1e-6.")
+
+    def excess(log_multiplier: float) -> float:
+        events = [*beside, *[SampledGaussian("", math.exp(log_multiplier), rate)] * steps]
+        return math.log(max(account(events, budget.delta, "exact").epsilon, 1e-300) / budget.epsilon)
+
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    left = mu**2 - sum(event.multiplier**-2 for event in beside)
+    if not left > 0:
+        raise UserError("calibration: the releases beside the sampled ones leave nothing of the budget.")
+    high = math.log(math.sqrt(steps / left))  # what needs no amplification
+    while (above := excess(high)) > 0:  # but for the grid of the distributions
+        high += 1e-3
+    low = high - 1.0
+    while (below := excess(low)) <= 0:
+        high, above, low = low, below, low - 1.0
+    for _ in range(MOST_TRIALS):
+        if above >= -SHORTFALL:
+            break
+        middle = low + (high - low) * below / (below - above)
+        found = excess(middle)
+        if found <= 0:
+            high, above, below = middle, found, below / 2
+        else:
+            low, below = middle, found
+    return math.exp(high)

@@ -27,7 +27,28 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class _Pure:
+class SampledGaussian:
+    """Gaussian noise on a sum over a secret sample that holds each unit with probability `rate`, independently.
+
+    `multiplier` is the standard deviation over the L2 norm of one unit's contribution. The event speaks of units that
+    are added or removed, and of nothing else: for those amplification by such sampling is proven.
+    """
+
+    kind: ClassVar[str] = "sampled_gaussian"
+    label: str
+    multiplier: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        positive(self.multiplier, f"ledger: multiplier of {self.label!r}")
+        if not 0 < self.rate <= 1:
+            raise UserError(
+                f"ledger: rate of {self.label!r} = {self.rate!r} must be greater than 0 and at most 1."
+            )
+
+
+@dataclass(frozen=True)
+class Pure:
     """A release whose likelihood ratios on neighbours are at most exp(`epsilon`)."""
 
     label: str
@@ -38,21 +59,21 @@ class _Pure:
 
 
 @dataclass(frozen=True)
-class Laplace(_Pure):
+class Laplace(Pure):
     """Laplace noise of scale (L1 sensitivity) / `epsilon`."""
 
     kind: ClassVar[str] = "laplace"
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(_Pure):
+class RandomizedResponse(Pure):
     """Each record answers through a channel whose likelihood ratios are at most exp(`epsilon`)."""
 
     kind: ClassVar[str] = "randomized_response"
 
 
 @dataclass(frozen=True)
-class Selection(_Pure):
+class Selection(Pure):
     """One of several options, chosen by the exponential mechanism at `epsilon`.
 
     It is accounted as any pure release. Its loss has in truth a range of `epsilon`, not of 2 `epsilon` (Durfee
@@ -63,15 +84,16 @@ class Selection(_Pure):
 
 
 @dataclass(frozen=True)
-class Decomposition(_Pure):
+class Decomposition(Pure):
     """The shape of a private tree: all its decisions to split together, at `epsilon`; no count is in it."""
 
     kind: ClassVar[str] = "decomposition"
 
 
-Event = Gaussian | Laplace | RandomizedResponse | Selection | Decomposition
+Event = Gaussian | SampledGaussian | Laplace | RandomizedResponse | Selection | Decomposition
 KINDS: dict[str, type[Event]] = {
-    event.kind: event for event in (Gaussian, Laplace, RandomizedResponse, Selection, Decomposition)
+    event.kind: event
+    for event in (Gaussian, SampledGaussian, Laplace, RandomizedResponse, Selection, Decomposition)
 }
 
 

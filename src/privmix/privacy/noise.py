@@ -4,13 +4,14 @@ The noise comes from a source: `SeededNoise` here for benchmarks, `privmix.priva
 A source that rounds says how much that adds to the sensitivity, and the scale is computed from the sum of both.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.privacy.ledger import Gaussian, Laplace, Ledger
+from privmix.privacy.ledger import Gaussian, Laplace, Ledger, SampledGaussian
 from privmix.privacy.validation import positive
 
 
@@ -138,11 +139,41 @@ def gaussian_symmetric(
     return noisy + np.triu(noisy, 1).T
 
 
-def partition(units: int, blocks: int, source: NoiseSource) -> np.ndarray:
-    """A block for each unit, drawn independently and uniformly, (units,): what sample-and-aggregate rests on.
+def sampled_gaussian(
+    total: Callable[[np.ndarray], np.ndarray],
+    units: int,
+    *,
+    rate: float,
+    sensitivity: float,
+    multiplier: float,
+    source: NoiseSource,
+    ledger: Ledger,
+    label: str,
+) -> np.ndarray:
+    """`total` of a random sample of the units, plus N(0, (multiplier · (sensitivity + rounding))²) noise.
 
-    It looks at no record, and releases nothing, so the ledger has no line for it. Datasets that differ in one unit can
-    be given the same draws for all the others, and then differ in one block; a mixture over the draws of
-    pairs that are (ε, δ)-close is (ε, δ)-close (Nissim, Raskhodnikova, Smith 2007).
+    Each of the units, 0 ... units - 1, is in the sample with probability `rate`, by a draw of its own. `total` takes
+    the numbers of those in it and gives a sum over units of contributions of at most `sensitivity` in L2. For a unit
+    added or removed the release is dominated by N(0, σ²) against (1 - q) N(0, σ²) + q N(1, σ²) (Zhu, Dong, Wang 2022,
+    Theorem 11; Mironov, Talwar, Zhang 2019). That rests on the secrecy of the sample: `total` must not let it out.
     """
+    event = SampledGaussian(label, multiplier, rate)
+    sample = np.flatnonzero(source.uniform((units,)) < rate)
+    values = total(sample)
+    reach = _check(sensitivity, "sensitivity") + _rounding(values, None, 2, source)
+    released = source.add_gaussian(values, multiplier * reach)
+    ledger.append(event)
+    return released
+
+
+def partition(units: int, blocks: int, *, source: NoiseSource) -> np.ndarray:
+    """The block of each unit, (units,): uniform over 0 ... blocks - 1, by a draw of its own that no data enters.
+
+    Two neighbours can be given the same draws for the units that they share. Then a unit added or removed changes
+    the content of one block, its own; and a unit that takes another's place takes its draw too, and changes that
+    one block. For every outcome of the draws, then, neighbours differ in one block; and since the law of the draws
+    is the same for both, a guarantee that holds for every outcome holds for the mixture over them (joint convexity).
+    """
+    if blocks < 1:
+        raise UserError(f"partition: blocks = {blocks!r} must be at least 1.")
     return source.integers(blocks, (units,))

@@ -12,6 +12,7 @@ from privmix.report.phrases import count, neighbours, plain
 ANSWER = "a_"  # how randomised response labels what it asks about an attribute
 KINDS = {
     "gaussian": "Gaussian noise",
+    "sampled_gaussian": "Gaussian noise on a random sample",
     "laplace": "Laplace noise",
     "randomized_response": "Randomized response",
     "selection": "Private choice",
@@ -23,7 +24,7 @@ THEOREMS = {
     "zcdp": "Zero-concentrated privacy (Bun, Steinke 2016): ρ adds up, then one conversion to (ε, δ).",
     "rdp": "Rényi privacy, the moments accountant (Mironov 2017): divergences add up order by order.",
     "exact": "Exact composition: Gaussian releases are one Gaussian (Dong, Roth, Su 2022); "
-    "mixed kinds go through privacy-loss distributions.",
+    "mixed kinds, and releases on random samples, go through privacy-loss distributions.",
     "split": "The ε of pure releases add up; Gaussian releases are one Gaussian (Dong, Roth, Su 2022); "
     "and the two parts add up.",
 }
@@ -132,6 +133,8 @@ def group(ledger: tuple[dict[str, Any], ...]) -> tuple[Releases, ...]:
 def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
     if kind == "gaussian":
         return f"σ = {_span(rows, 'multiplier')} Δ₂"
+    if kind == "sampled_gaussian":
+        return f"σ = {_span(rows, 'multiplier')} Δ₂, each unit in the sample with probability {_span(rows, 'rate')}"
     if kind == "laplace":
         return f"scale = Δ₁ / {_span(rows, 'epsilon')}"
     if kind in ("randomized_response", "decomposition"):

@@ -1,0 +1,103 @@
+"""The gradient of a record's log-density, in coordinates that follow the mixture.
+
+At a mixture with weights π, means μ_k and covariances Σ_k = L_k L_kᵀ the coordinates (a, m, A) of a mixture near by
+are unconstrained: weights softmax(ln π + a), means μ_k + L_k m_k, factors L_k T(A_k), where T(A) is lower triangular
+with exp(A_jj) on its diagonal and A below it (log-Cholesky). With responsibilities γ and u_k = L_k⁻¹(x - μ_k) the
+gradient of ln p(x) at the origin is
+
+    γ_k - π_k,     γ_k u_k,     γ_k (u_k u_kᵀ - I) on and below the diagonal.
+
+A coordinate is measured in the component's own units, so one bound on the norm fits all components. The Fisher
+information of well separated components is π_k on the means and below the diagonal, and 2 π_k on it.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from privmix.mixture.model import Mixture
+
+DIAGONAL_INFORMATION = 2.0  # of the logarithm of a Gaussian's scale
+LEAST_WEIGHT = 1e-9
+LONGEST = 1.0  # no component moves farther, or changes its scale by more than exp of this, in one step
+
+
+def size(n_components: int, dimensions: int) -> int:
+    """Number of coordinates."""
+    return n_components * (1 + dimensions + dimensions * (dimensions + 1) // 2)
+
+
+def typical_norm(dimensions: int) -> float:
+    """Root mean square of the gradient's norm for a record of a small component that alone explains it.
+
+    1 of the weights, E‖u‖² = d, E(u_j² - 1)² = 2 on the diagonal and E(u_i u_j)² = 1 below it.
+    """
+    d = dimensions
+    return float(np.sqrt(1 + d + 2 * d + d * (d - 1) / 2))
+
+
+def gradients(points: np.ndarray, mixture: Mixture) -> np.ndarray:
+    """One gradient for each point, as columns: (size, n)."""
+    k, d = mixture.means.shape
+    rows, columns, diagonal = _triangle(d)
+    inverse = np.linalg.inv(mixture.cholesky)
+    affine = np.concatenate([inverse, -inverse @ mixture.means[..., None]], axis=-1).reshape(k * d, d + 1)
+    own = (affine @ np.concatenate([points.T, np.ones((1, len(points)))])).reshape(k, d, -1)
+    log_scale = np.log(np.maximum(mixture.weights, LEAST_WEIGHT))
+    log_scale += np.log(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
+    shares = log_scale[:, None] - 0.5 * np.einsum("kdn,kdn->kn", own, own)
+    shares = np.exp(shares - shares.max(axis=0))
+    shares /= shares.sum(axis=0)
+    result = np.empty((size(k, d), len(points)))
+    np.subtract(shares, mixture.weights[:, None], out=result[:k])
+    weighted = result[k : k + k * d].reshape(k, d, -1)
+    np.multiply(own, shares[:, None], out=weighted)
+    products = result[k + k * d :].reshape(k, len(rows), -1)
+    for entry, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        np.multiply(weighted[:, row], own[:, column], out=products[:, entry])
+        if diagonal[entry]:
+            products[:, entry] -= shares
+    return result
+
+
+def clipped(vectors: np.ndarray, norm: float) -> np.ndarray:
+    """Each column, drawn in to this L2 norm where it is longer."""
+    length = np.sqrt(np.einsum("in,in->n", vectors, vectors))
+    return vectors * (norm / np.maximum(length, norm))
+
+
+def moved(
+    mixture: Mixture, gradient: np.ndarray, *, rate: float, noise: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights, means and covariances after one step uphill, along the gradient over the Fisher information.
+
+    `gradient` is a mean over records with noise of this standard deviation, which is added to a component's
+    information: one that has less weight than the noise hardly moves.
+    """
+    k, d = mixture.means.shape
+    rows, columns, diagonal = _triangle(d)
+    scale = rate / (mixture.weights + noise)
+    of_weights, of_means, of_factors = np.split(gradient, [k, k + k * d])
+    shift = _shortened(scale[:, None] * of_means.reshape(k, d))
+    change = scale[:, None] * of_factors.reshape(k, -1) / np.where(diagonal, DIAGONAL_INFORMATION, 1.0)
+    change = _shortened(change)
+    factors = np.zeros((k, d, d))
+    factors[:, rows, columns] = np.where(diagonal, np.exp(change), change)
+    factors = mixture.cholesky @ factors
+    logits = np.log(np.maximum(mixture.weights, LEAST_WEIGHT)) + np.clip(
+        scale * of_weights, -LONGEST, LONGEST
+    )
+    weights = np.exp(logits - logits.max())
+    means = mixture.means + np.einsum("kij,kj->ki", mixture.cholesky, shift)
+    return weights / weights.sum(), means, factors @ factors.transpose(0, 2, 1)
+
+
+def _shortened(steps: np.ndarray) -> np.ndarray:
+    return steps * (LONGEST / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), LONGEST))
+
+
+@cache
+def _triangle(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows and columns of the lower triangle, and which of its entries are on the diagonal."""
+    rows, columns = np.tril_indices(d)
+    return rows, columns, rows == columns

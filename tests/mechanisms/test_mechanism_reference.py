@@ -1,0 +1,77 @@
+"""The private reference: what it costs, what it may know, and that it finds the components."""
+
+import math
+
+import numpy as np
+import pytest
+from making import clusters, make_spec
+
+from privmix.mechanisms import reference as module
+from privmix.mechanisms.base import seeded
+from privmix.mechanisms.grid import nearly_cubic
+from privmix.mechanisms.joint_moments import scheme
+from privmix.mechanisms.reference import ROUNDS, reference, standing_out
+from privmix.privacy.ledger import Ledger
+
+
+@pytest.mark.parametrize("unit", ["record", "person"])
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("dimensions", [2, 5])
+def test_it_costs_one_gaussian_release_of_its_multiplier(unit, relation, dimensions, recording):
+    """One histogram, or ROUNDS joint releases of an equal share each; noise by the sensitivity of the unit."""
+    spec = make_spec(dimensions=dimensions, relation=relation, unit=unit, max_records=3)
+    ledger = Ledger()
+    reference(
+        clusters(dimensions=dimensions), spec, spec.neighbours, multiplier=4.0, rng=recording, ledger=ledger
+    )
+    assert len(ledger.events) == (1 if dimensions == 2 else ROUNDS)
+    assert math.hypot(*(1 / event.multiplier for event in ledger.events)) == pytest.approx(0.25)
+    if dimensions == 2:
+        reach = spec.neighbours.difference(1.0, opposed=False)
+    else:
+        reach = scheme(5).sensitivity(spec.neighbours) * math.sqrt(ROUNDS)
+    assert [scale for _, scale, _ in recording.noise.asked] == pytest.approx(
+        [4.0 * reach] * len(ledger.events)
+    )
+
+
+def test_the_grid_does_not_depend_on_the_data(monkeypatch):
+    shapes, original = [], module.nearly_cubic
+    monkeypatch.setattr(module, "nearly_cubic", lambda *args: (shapes.append(original(*args)), shapes[-1])[1])
+    spec = make_spec(rows=1000)
+    for points in (clusters(), np.zeros((7, 2))):
+        reference(points, spec, spec.neighbours, multiplier=4.0, rng=seeded(1), ledger=Ledger())
+    assert shapes[0].shape == shapes[1].shape
+
+
+def test_it_finds_separated_clusters():
+    spec, points = make_spec(rows=20_000, relation="add_remove"), clusters(20_000)
+    found = reference(points, spec, spec.neighbours, multiplier=5.0, rng=seeded(2), ledger=Ledger())
+    distances = np.linalg.norm(points[:200, None] - found.means, axis=2)
+    assert (distances.min(axis=1) < 0.25).all()
+
+
+def test_only_what_stands_out_of_the_noise_is_kept():
+    """A full cell is kept as it is, thin mass over many cells only in wider boxes, and noise hardly at all."""
+    grid = nearly_cubic(np.zeros(2), np.ones(2), 4096)
+    generator = np.random.Generator(np.random.PCG64(3))
+    noise = generator.normal(0, 10.0, grid.cells)
+    assert len(standing_out(grid, noise, 10.0)[2]) <= 8
+    one = noise.copy()
+    one[77] += 1000
+    lower, upper, weights = standing_out(grid, one, 10.0)
+    best = np.argmax(weights)
+    assert (upper - lower)[best] == pytest.approx(1 / np.array(grid.shape))
+    thin = noise + 5.0
+    lower, upper, weights = standing_out(grid, thin, 10.0)
+    assert weights.sum() == pytest.approx(5.0 * grid.cells, rel=0.2)
+    assert np.median((upper - lower)[:, 0] * grid.shape[0]) > 1
+
+
+def test_boxes_do_not_overlap_in_their_cells_and_stay_inside():
+    grid = nearly_cubic(np.zeros(2), np.array([1.0, 0.4]), 300)
+    counts = np.random.Generator(np.random.PCG64(4)).poisson(3.0, grid.cells).astype(float)
+    lower, upper, weights = standing_out(grid, counts, 0.1)
+    assert weights.sum() == pytest.approx(counts.sum())
+    assert (lower >= 0).all()
+    assert (upper <= np.array([1.0, 0.4]) + 1e-12).all()
