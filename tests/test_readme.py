@@ -25,9 +25,12 @@ def test_the_python_examples_give_what_they_say():
 
 
 def test_the_entry_and_configuration_for_ones_own_data_are_valid(tmp_path: Path):
-    entry, config = (block for language, block in BLOCKS if language == "yaml")
+    entry, config, people = (block for language, block in BLOCKS if language == "yaml")
     (tmp_path / "clinic.yaml").write_text(entry)
     assert store.load(tmp_path / "clinic.yaml").coordinates == ("age", "systolic")
+    who = "columns:\n  - {name: who, description: Patient, type: identifier}"
+    (tmp_path / "clinic.yaml").write_text(entry.replace("columns:", who) + people)
+    assert store.load(tmp_path / "clinic.yaml").privacy.unit == "person"
     assert set(yaml.safe_load(config)) <= set(Settings.model_fields)
 
 

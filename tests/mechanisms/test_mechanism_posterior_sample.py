@@ -137,7 +137,7 @@ def test_draws_differ_scatter_about_the_mean_and_may_be_the_release():
 def test_fresh_noise_has_the_law_of_the_release():
     spec = make_spec(n_components=2)
     released = joint_moments.Released(np.ones(2), np.ones((2, 2)), np.ones((2, 2, 2)), 1.0, 2.0, 3.0)
-    counts, sums, squares = Belief(TRUTH, released, spec)._noises(
+    counts, sums, squares = Belief(TRUTH, released, spec)._as_uncertain(
         20_000, np.random.Generator(np.random.PCG64(7))
     )
     assert counts.std() == pytest.approx(1.0, rel=0.03)
