@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from privmix.artefacts import read_clean
 from privmix.catalog.readers import records
@@ -16,6 +17,7 @@ from privmix.clean.pipeline import ENTRY_SECTIONS, clean
 from privmix.errors import UserError
 
 KEY = b"k" * 32
+ADD_REMOVE = {"person_column": "who", "relation": "add_remove"}
 
 
 def rows_of(number: int, people: int = 40) -> list[str]:
@@ -106,7 +108,8 @@ def test_rows_that_are_all_equal_are_read_as_they_are(cleaned):
 def test_repeated_rows_are_dropped_only_where_the_entry_says_so(cleaned):
     rows = ["p1,1,2,no", "p2,1,2,no", "p1,1.0,2,no", "p1,1,2,yes", "p1,1,2,no"]
     assert cleaned(rows).info.counts.kept == 5
-    data = cleaned(rows, reader={"format": "csv", "tolerated_bad_share": 0, "drop_duplicates": True})
+    reader = {"format": "csv", "tolerated_bad_share": 0, "drop_duplicates": True}
+    data = cleaned(rows, reader=reader, privacy=ADD_REMOVE, expected={"rows": 5})
     assert data.info.counts.dropped == {"duplicate": 2}
     assert data.codes["night"].tolist() == [0, 0, 1]
 
@@ -148,9 +151,10 @@ def test_too_many_bad_rows_are_refused_with_the_first_lines(cleaned, tmp_path):
 
 def test_bad_rows_up_to_the_tolerated_share_pass_and_repeats_are_not_bad(cleaned):
     reader = {"format": "csv", "tolerated_bad_share": 0.25, "drop_duplicates": True}
-    data = cleaned([*rows_of(3), "p,x,0,no"], reader=reader)
+    changes = {"reader": reader, "privacy": ADD_REMOVE, "expected": {"rows": 9}}
+    data = cleaned([*rows_of(3), "p,x,0,no"], **changes)
     assert data.info.counts.dropped == {"not a number": 1}
-    data = cleaned([*rows_of(3), *rows_of(3), *rows_of(3)], reader=reader)
+    data = cleaned([*rows_of(3), *rows_of(3), *rows_of(3)], **changes)
     assert data.info.counts.dropped == {"duplicate": 6}
 
 
@@ -180,6 +184,21 @@ def test_an_isolated_person_without_exactly_one_record_is_refused(cleaned, name,
         cleaned(rows, isolated=["alone", name])
     data = cleaned(rows, isolated=[name, "alone"], overridden=True)
     assert data.isolated_rows.tolist() == [100]
+    data = cleaned(rows, isolated=[name, "alone"], privacy=ADD_REMOVE, expected={"rows": 100})
+    assert data.isolated_rows.tolist() == [100]  # a complaint would tell that somebody is missing
+
+
+def test_dropping_repeats_where_the_number_of_rows_is_public_is_refused(entry):
+    """Of the rows A, B, C the last replaced by A leaves two: the number would tell."""
+    with pytest.raises(ValidationError, match=r"add_remove or privacy\.unit: person"):
+        entry(reader={"format": "csv", "drop_duplicates": True})
+
+
+def test_the_split_follows_the_public_number_of_rows(cleaned):
+    """A share that followed the true number would move other people when a record is added."""
+    changes = {"privacy": ADD_REMOVE, "expected": {"rows": 2000}}
+    whole, less = (cleaned(rows_of(number), **changes) for number in (900, 600))
+    assert np.array_equal(whole.train[:600], less.train)
 
 
 def test_the_public_number_of_records_is_the_training_part_under_replace_one(cleaned):

@@ -22,44 +22,61 @@ def open_spec(rows=20_000, candidates=CANDIDATES, share=0.1, **domain):
 
 
 class DealtNoise(RecordingNoise):
-    """Deals the units in turn, so that neighbours share the draws of the units that they share."""
+    """Gives the units blocks that were drawn before."""
+
+    def __init__(self, draws):
+        super().__init__()
+        self.draws = draws
 
     def integers(self, high, shape):
-        return np.arange(shape[0]) % high
+        assert len(self.draws) == shape[0]
+        return np.asarray(self.draws) % high
 
     def uniform(self, shape):
         return np.full(shape, 0.5)
 
 
-def _sums(points, persons, spec, unit, monkeypatch):
-    """The scores that the exponential mechanism is given, and its sensitivity."""
-    seen = {}
-    monkeypatch.setattr(
-        selection, "exponential", lambda scores, **given: seen.update(scores=scores, **given) or 0
-    )
-    choose(
-        Records(points, {}, persons), spec, Neighbours(unit, "add_remove", 7), epsilon=1.0,
-        source=DealtNoise(), search=np.random.Generator(np.random.PCG64(1)), ledger=Ledger(),
-    )  # fmt: skip
-    return seen["scores"], seen["sensitivity"]
+def _scores(points, persons, draws, spec, unit, monkeypatch):
+    """What each block says, and what the exponential mechanism is given."""
+    said, given = [], {}
+    with monkeypatch.context() as patched:
+        patched.setattr(component_choice, "scored", lambda *block: (said.append(scored(*block)), said[-1])[1])
+        patched.setattr(
+            selection, "exponential", lambda scores, **how: given.update(scores=scores, **how) or 0
+        )
+        choose(
+            Records(points, {}, persons), spec, Neighbours(unit, "add_remove", 7), epsilon=1.0,
+            source=DealtNoise(draws), search=np.random.Generator(np.random.PCG64(1)), ledger=Ledger(),
+        )  # fmt: skip
+    assert given["scores"] == pytest.approx(np.sum(said, axis=0))
+    assert not given.get("monotonic")  # one block may raise a score and lower another
+    return np.array(said), given["sensitivity"]
 
 
 @pytest.mark.parametrize("unit", ["record", "person"])
-def test_no_unit_moves_a_score_by_more_than_one(unit, monkeypatch):
-    """Brute force: the last unit is left out or replaced by records at corners, centre, or a far lump of them."""
+@pytest.mark.parametrize("which", [0, 23, -1])
+def test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one(unit, which, monkeypatch):
+    """Brute force with shared draws: the first, a middle and the last unit, left out or replaced by other records."""
     generator = np.random.Generator(np.random.PCG64(4))
-    spec, points = open_spec(rows=400, unit=unit, max_records=7), clusters(400)
-    assert blocks(spec) >= 2
-    persons = np.minimum(np.arange(400) // 7, 56)
-    last = persons == 56 if unit == "person" else np.arange(400) == 399
-    held = int(last.sum())
-    before, sensitivity = _sums(points[~last], persons[~last], spec, unit, monkeypatch)
-    moved = 0.0
-    for spot in [*np.array([[0.7, 0.7], [-0.7, 0.7], [0.0, 0.0]]), *generator.uniform(-0.7, 0.7, (5, 2))]:
-        others = np.vstack([points[~last], np.repeat(spot[None], held, axis=0)])
-        after, _ = _sums(others, np.append(persons[~last], persons[last]), spec, unit, monkeypatch)
-        moved = max(moved, np.abs(after - before).max())
-    assert 0 < moved <= sensitivity == 1.0
+    spec, points = open_spec(rows=800, unit=unit, max_records=7), clusters(800)
+    persons = np.arange(800) // 7
+    units = persons if unit == "person" else np.arange(800)
+    changed = np.unique(units)[which]
+    draws = generator.integers(1000, size=units.max() + 1)
+    assert blocks(spec) >= 5
+    before, sensitivity = _scores(points, persons, draws, spec, unit, monkeypatch)
+    gone = units == changed
+    neighbours = [(points[~gone], persons[~gone], np.delete(draws, changed))]
+    for spot in np.array([[0.7, 0.7], [-0.7, 0.7], [0.0, 0.0]]):
+        moved = points.copy()
+        moved[gone] = spot
+        neighbours.append((moved, persons, draws))
+    moves = []
+    for other in neighbours:
+        change = np.abs(_scores(*other, spec, unit, monkeypatch)[0] - before).max(axis=1)
+        assert np.flatnonzero(change).tolist() in ([], [draws[changed] % blocks(spec)])
+        moves.append(change.max())
+    assert 0 < max(moves) <= sensitivity == 1.0
 
 
 def test_a_blocks_scores_lie_between_nothing_and_one():
@@ -92,11 +109,11 @@ def test_the_number_of_blocks_is_public():
     class Counting(DealtNoise):
         def integers(self, high, shape):
             seen.append(high)
-            return super().integers(high, shape)
+            return np.zeros(shape, dtype=int)
 
     for points in (clusters(100), clusters(400)):
         choose(
-            Records(points), spec, spec.neighbours, epsilon=1.0, source=Counting(),
+            Records(points), spec, spec.neighbours, epsilon=1.0, source=Counting([]),
             search=seeded(1).search, ledger=Ledger(),
         )  # fmt: skip
     assert seen == [blocks(spec)] * 2
@@ -150,7 +167,7 @@ def test_a_fixed_number_costs_nothing():
 def test_the_information_criterion_stops_at_the_true_number():
     spec, points = open_spec(rows=3000, candidates=(1, 2, 3, 4, 5)), clusters(3000)
     release = registry.build("non_private", {}).fit(
-        Records(points), spec, Budget(1.0, 0.0), Randomness(DealtNoise(), seeded(3).search)
+        Records(points), spec, Budget(1.0, 0.0), Randomness(RecordingNoise(), seeded(3).search)
     )
     assert release.mixture.n_components == 3
     assert component_choice.expected_loss(spec, 1.0) < component_choice.expected_loss(spec, 0.1)

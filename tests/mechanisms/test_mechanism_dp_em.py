@@ -202,6 +202,16 @@ def test_start_and_bounds_do_not_depend_on_the_data():
     assert (np.abs(seen[0].means) <= spec.domain.upper + 1e-12).all()
 
 
+def test_records_outside_the_box_count_as_on_its_edge(recording):
+    spec, far = make_spec(rows=200), clusters(200) * 10
+    inside = np.clip(far, spec.domain.lower, spec.domain.upper)
+    first, second = (
+        DpEm(iterations=2).fit(Records(points), spec, BUDGET, Randomness(recording.noise, seeded(1).search))
+        for points in (far, inside)
+    )
+    assert first.transcript == second.transcript
+
+
 @pytest.mark.parametrize("points", [np.zeros((1, 2)), np.zeros((50, 2)), clusters(200)])
 @pytest.mark.parametrize("epsilon", [1e-4, 1.0, 50.0])
 def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, epsilon):

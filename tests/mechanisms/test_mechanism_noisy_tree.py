@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from making import clusters, make_spec
+from making import RecordingNoise, clusters, make_spec
 from scipy import stats
 
 from privmix.errors import MechanismFailure, UserError
@@ -135,6 +135,19 @@ def test_all_that_is_chosen_before_the_noise_depends_on_public_values_alone(reco
         seen.append((released["roots"], {scale for _, scale, _ in recording.noise.asked}))
         assert recording.noise.asked[0][2] == (1 << seen[-1][0],)
     assert seen[0] == seen[1] == seen[2]
+
+
+def test_the_least_count_that_is_split_follows_the_public_number_of_records():
+    """Of 200,000 expected records four; that there are 17 of them changes the counts and nothing else."""
+    scores = []
+
+    class Watched(RecordingNoise):
+        def add_laplace(self, values, scale):
+            scores.append(np.array(values))
+            return super().add_laplace(values, scale)
+
+    _released(np.zeros((17, 2)), _spec(rows=200_000), Watched())
+    assert scores[0].max() == 17 - 4
 
 
 def test_records_outside_the_box_count_as_on_its_edge():

@@ -29,6 +29,8 @@ def _first(job: Job, domain=None, purpose=("fit", 0)) -> float:
         {"budget": Budget(3.0, 1e-6)},
         {"budget": Budget(1.0, 1e-5)},
         {"components": (4,)},
+        {"components": (3, 4)},
+        {"choice_share": 0.1},
         {"seed": 8},
     ],
     ids=str,

@@ -61,7 +61,6 @@ def assert_same(one: Fit, other: Fit, tolerance: float = 1e-9) -> None:
         ([[0.0]], [-1.0], "non-negative"),
         ([[0.0]], [np.nan], "non-negative"),
         ([[0.0]], [np.inf], "non-negative"),
-        ([[0.0]], [0.0], "nothing to fit"),
         ([[0.0]], [1.0, 1.0], "as many weights"),
         ([[0.0]], [[1.0]], "as many weights"),
         (np.empty((0, 2)), None, "n, d >= 1"),
@@ -78,6 +77,13 @@ def test_bad_records_are_refused_with_a_sentence(points, weights, sentence):
             refuse()
         assert str(refused.value).endswith(".")
         assert "\n" not in str(refused.value)
+
+
+def test_records_without_weight_have_moments_and_no_fit():
+    nothing = observe([[0.0]], [0.0])
+    assert em_pass(nothing, Mixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))).counts == 0.0
+    with pytest.raises(UserError, match="nothing to fit"):
+        fitted([[0.0]], 1, weights=[0.0])
 
 
 def test_weights_belong_to_plain_points_only():

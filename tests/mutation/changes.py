@@ -345,7 +345,7 @@ CHANGES = (
     # The choice of the number of Gaussians.
     _change(
         "a person's records are dealt one by one",
-        f"{OF_CHOICE}::test_no_unit_moves_a_score_by_more_than_one",
+        f"{OF_CHOICE}::test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one",
         (CHOICE, "view.units(neighbours.unit)", 'view.units("record")'),
     ),
     _change(
@@ -356,6 +356,11 @@ CHANGES = (
             "1.0 - np.minimum(best - densities, LARGEST_LOSS) / LARGEST_LOSS",
             "np.maximum(densities, -9.0)",
         ),
+    ),
+    _change(
+        "half the noise in the choice",
+        f"{OF_CHOICE}::test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one",
+        (CHOICE, "sensitivity=1.0, epsilon=epsilon", "sensitivity=1.0, monotonic=True, epsilon=epsilon"),
     ),
     _change(
         "as many blocks as the data have records for",

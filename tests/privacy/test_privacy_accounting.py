@@ -327,6 +327,13 @@ def test_the_total_of_pure_releases_needs_no_delta():
         total([[Gaussian("a", 1.0)]], 0.0)
 
 
+def test_a_ledger_after_a_choice_has_no_total_with_others():
+    """Its noise was fixed in the light of the choice: the branch not taken may have had a dearer ledger."""
+    chosen = [Selection("c", 0.1), Gaussian("a", 3.0)]
+    with pytest.raises(UserError, match="epsilon and delta that it claims"):
+        total([[Gaussian("a", 1.0)], chosen], 1e-6)
+
+
 def test_the_total_goes_without_privacy_loss_distributions_that_are_too_long():
     """Very unequal releases need a grid of 1e9 points: the next tightest theorem stands in and is named."""
     events = [Laplace("a", 1e-6)] * 10 + [Gaussian("b", 0.5)] * 10

@@ -166,6 +166,11 @@ class Entry(Part):
             self._refer((self.privacy.person_column,), "privacy.person_column", "identifier")
         elif self.privacy.unit == "person" or self.isolated:
             raise ValueError("privacy.person_column is needed for unit: person and for isolated people")
+        if self.reader.drop_duplicates and self.privacy.rows_are_public:
+            raise ValueError(
+                "reader.drop_duplicates makes the number of rows depend on what is in them, so it is not public; "
+                "set privacy.relation: add_remove or privacy.unit: person"
+            )
         if self.expected.rows is None and not self.privacy.rows_are_public:
             reason = "unit: person" if self.privacy.unit == "person" else "relation: add_remove"
             raise ValueError(f"{reason} keeps N private, so a public expected.rows is needed")

@@ -138,10 +138,13 @@ def _kept(entry: Entry, rows: _Rows) -> tuple[np.ndarray, dict[str, int]]:
 
 
 def _isolated(entry: Entry, person: np.ndarray, key: bytes, overridden: bool) -> np.ndarray:
-    """Pseudonyms of the isolated people, who have one record each; in a stand-in file others are left out."""
+    """Pseudonyms of the isolated people, who have one record each.
+
+    Others are left out in a stand-in file, and where a person may come and go: a complaint would tell that they did.
+    """
     known = pseudonyms(pa.array(entry.isolated, pa.string()), key, entry.name)
     records = np.array([np.count_nonzero(person == pseudonym) for pseudonym in known], dtype=np.int64)
-    if not overridden:
+    if not overridden and entry.privacy.rows_are_public:
         for name, count in zip(entry.isolated, records, strict=True):
             if count != 1:
                 raise UserError(

@@ -13,8 +13,9 @@ import pydantic.dataclasses
 from pydantic import ConfigDict
 
 from privmix.artefacts import CleanData, Domain, Fitted, PrivateInfo, Proportion
-from privmix.errors import MechanismFailure
+from privmix.errors import MechanismFailure, UserError
 from privmix.mixture.model import Mixture
+from privmix.mixture.observations import Observations, compress, observe
 from privmix.privacy.accounting import Budget, Claim
 from privmix.privacy.ledger import Event, from_rows
 from privmix.privacy.noise import NoiseSource, SeededNoise
@@ -54,9 +55,17 @@ class Records:
 
 
 def training_records(clean: CleanData) -> Records:
-    """The part of a clean dataset that mechanisms may see. Cleaning has capped the records of a person."""
+    """The part of a clean dataset that mechanisms may see."""
+    domain, persons = clean.info.domain, clean.person[clean.train]
+    if domain.unit == "person":
+        most = int(np.unique(persons, return_counts=True)[1].max(initial=0))
+        if most > domain.max_records_per_person:
+            raise UserError(
+                f"{domain.dataset}: a person has {most} records in the clean file, more than the limit of "
+                f"{domain.max_records_per_person} that every sensitivity rests on; delete the file and run again."
+            )
     codes = {name: values[clean.train] for name, values in clean.codes.items()}
-    return Records(clean.points[clean.train], codes, clean.person[clean.train])
+    return Records(clean.points[clean.train], codes, persons)
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,15 @@ class Spec:
     def neighbours(self) -> Neighbours:
         """The unit and relation that the catalog asks for."""
         return Neighbours(self.domain.unit, self.domain.relation, self.domain.max_records_per_person)
+
+    def observed(self, points: np.ndarray) -> Observations:
+        """The records inside the public box, equal ones merged; where there is none, one that weighs nothing.
+
+        A mechanism must not fail on no records: whether there is one would show.
+        """
+        if not len(points):
+            return Observations(self.domain.lower[None], np.zeros(1))
+        return compress(observe(self.inside(points)))
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         """The points, clipped to the public box on which every sensitivity rests. Clean records lie in it."""

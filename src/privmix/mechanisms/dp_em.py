@@ -33,7 +33,6 @@ from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spe
 from privmix.mixture import em, kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Prior, estimate
-from privmix.mixture.observations import compress, observe
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import Budget, Composition, claim
 from privmix.privacy.calibration import Share, equal_shares
@@ -41,6 +40,9 @@ from privmix.privacy.ledger import Ledger
 from privmix.privacy.relation import Neighbours
 
 LARGEST_VARIANCE = 1.0  # no direction of the unit ball has more
+MOSTLY_NOISE = (
+    "The noise in a count is larger than an equal share of the records: the mixture is mostly noise."
+)
 
 
 @parameters
@@ -76,7 +78,7 @@ class DpEm(Mechanism):
             source=rng.noise,
             ledger=ledger,
         )
-        observations = compress(observe(spec.inside(view.points)))
+        observations = spec.observed(view.points)
         mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
         transcript = []
         for iteration in range(self.iterations):
@@ -94,7 +96,9 @@ class DpEm(Mechanism):
                     "squares": released.squares.tolist(),
                 }
             )
-        return Release(mixture, ledger.events, claim(ledger.events, budget, self.composition), transcript)
+        notes = [MOSTLY_NOISE] if curator.count_noise() > spec.domain.rows / spec.n_components else []
+        spent = claim(ledger.events, budget, self.composition)
+        return Release(mixture, ledger.events, spent, transcript, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,13 @@ class _Curator:
         return Moments(
             counts=counts, sums=sums, squares=squares, log_likelihood=math.nan, total_weight=counts.sum()
         )
+
+    def count_noise(self) -> float:
+        """Standard deviation of the noise in each count."""
+        reach = sensitivity.counts(self.neighbours)
+        if self.laplace:
+            return math.sqrt(2) * reach.l1 / self.share.laplace_epsilon
+        return reach.l2 * self.share.gaussian_multiplier
 
     def noise_variance(self, counts: np.ndarray) -> np.ndarray:
         """Size of the noise in each covariance: the second moment's deviation, and the mean's squared."""

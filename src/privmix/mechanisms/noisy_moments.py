@@ -47,7 +47,6 @@ from privmix.mechanisms.joint_moments import predicted_loss
 from privmix.mechanisms.refinement import Refined, refine
 from privmix.mixture import em
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import compress, observe
 from privmix.mixture.reduction import reduced
 from privmix.mixture.splitting import split
 from privmix.privacy.accounting import Budget, claim
@@ -127,7 +126,7 @@ class NoisyMoments(Mechanism):
         plan = self.schedule(spec, budget, neighbours)
         share = equal_shares(0, plan.releases, budget, "exact")
         ledger, transcript = Ledger(), []
-        observations = compress(observe(spec.inside(view.points)))
+        observations = spec.observed(view.points)
 
         def run(start: Mixture, iterations: int, label: str) -> Refined:
             refined = refine(

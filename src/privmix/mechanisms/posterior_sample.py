@@ -33,7 +33,6 @@ from privmix.mechanisms.joint_moments import Released
 from privmix.mechanisms.reference import described, reference
 from privmix.mechanisms.refinement import feasible, updated
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import compress, observe
 from privmix.mixture.posterior import Conjugate, Posterior, like_noise, posterior
 from privmix.mixture.standardised import clipped_variance
 from privmix.privacy.accounting import Budget, claim
@@ -72,7 +71,7 @@ class PosteriorSample(Mechanism):
         for_reference, *multipliers = self.multipliers(budget)
         points = spec.inside(view.points)
         mixture = reference(points, spec, neighbours, multiplier=for_reference, rng=rng, ledger=ledger)
-        observations = compress(observe(points))
+        observations = spec.observed(points)
         transcript: list[dict[str, Any]] = []
         for number, multiplier in enumerate(multipliers):
             about = mixture

@@ -18,7 +18,7 @@ from privmix.mechanisms.grid import Grid, nearly_cubic
 from privmix.mechanisms.refinement import feasible, refine
 from privmix.mixture import em
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import compress, observe, observe_boxes
+from privmix.mixture.observations import observe_boxes
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.relation import Neighbours
@@ -109,9 +109,8 @@ def _from_moments(
 ) -> Mixture:
     """Noisy EM from a public start."""
     mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
-    observations = compress(observe(points))
     return refine(
-        observations,
+        spec.observed(points),
         spec,
         mixture,
         iterations=ROUNDS,

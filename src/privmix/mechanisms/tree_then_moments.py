@@ -27,7 +27,6 @@ from privmix.mechanisms.joint_moments import predicted_loss
 from privmix.mechanisms.noisy_tree import NoisyTree
 from privmix.mechanisms.refinement import averaged, refine
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import compress, observe
 from privmix.privacy.accounting import Budget, claim, gaussian_mu
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.relation import Neighbours
@@ -61,7 +60,7 @@ class TreeThenMoments(Mechanism):
         fitted, notes = synopsis.fitted(spec, rng=rng.search, searches=self.searches)
         mu = gaussian_mu(budget.epsilon - for_tree, budget.delta)
         refined = refine(
-            compress(observe(spec.inside(view.points))),
+            spec.observed(view.points),
             spec,
             fitted.mixture,
             iterations=self.iterations,

@@ -46,8 +46,6 @@ class Observations:
             raise UserError(
                 "weights and their sum must be finite and non-negative; project noisy counts to >= 0 first."
             )
-        if not total > 0:
-            raise UserError("there is nothing to fit: no record has a positive weight.")
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "weights", weights)
         if self.spread is not None:

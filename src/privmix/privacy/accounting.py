@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.privacy.ledger import Event, Gaussian, Laplace, Pure, SampledGaussian, check_known
+from privmix.privacy.ledger import Event, Gaussian, Laplace, Pure, SampledGaussian, Selection, check_known
 from privmix.privacy.loss_distribution import grid_points, privacy_loss
 from privmix.privacy.validation import known, positive, probability
 
@@ -280,8 +280,16 @@ def total(ledgers: Iterable[Sequence[Event]], delta: float) -> Total:
     Every theorem here bounds the same loss at the same delta, so the smallest of them holds; releases may have
     been chosen in the light of earlier ones, since all of them compose adaptively with privacy parameters that are
     fixed beforehand. Exact composition takes part unless its privacy-loss distribution would need more than
-    AFFORDABLE points. A model that is not private has no ledger and no total: it must not be among them.
+    AFFORDABLE points. A model that is not private has no ledger and no total: it must not be among them. Nor may one
+    whose noise was fixed after a private choice, since another choice would have had another ledger: it costs what
+    it claims, and is added to the total by basic composition.
     """
+    ledgers = [list(ledger) for ledger in ledgers]
+    if any(isinstance(event, Selection) for ledger in ledgers for event in ledger[:-1]):
+        raise UserError(
+            "a ledger that goes on after a private choice has no total with others; "
+            "leave it out and add the epsilon and delta that it claims."
+        )
     events = [event for ledger in ledgers for event in ledger]
     for event in events:
         check_known(event)

@@ -37,7 +37,9 @@ class Job:
         """The stream of this job for that purpose: no two jobs, budgets or settings share noise."""
         settings = dumps({"method": self.method, **self.parameters})
         budget = (self.budget.epsilon, self.budget.delta)
-        return seeded(self.seed, domain.dataset, self.name, settings, *budget, *self.components, *purpose)
+        public = (domain.unit, domain.relation, domain.max_records_per_person, domain.rows)
+        spec = (*self.components, self.choice_share, *public)
+        return seeded(self.seed, domain.dataset, self.name, settings, *budget, *spec, *purpose)
 
     def privacy(self, domain: Domain, claim: Claim, events: Sequence[Event], failed: bool) -> Privacy:
         """The statement that a file of this job carries; of a failure, what was asked for."""
