@@ -34,9 +34,7 @@ class Records:
 
     points: np.ndarray  # (n, d), inside the public box
     codes: Mapping[str, np.ndarray] = field(default_factory=dict)  # attribute -> (n,)
-    persons: np.ndarray | None = (
-        None  # (n,) whose record it is; None where each record is a person's only one
-    )
+    persons: np.ndarray | None = None  # (n,) whose record it is; not needed where the unit is a record
 
     def __len__(self) -> int:
         return len(self.points)
@@ -49,8 +47,12 @@ class Records:
 
     def units(self, unit: Unit) -> np.ndarray:
         """The number, from 0, of the unit that each record belongs to, (n,)."""
-        if unit == "record" or self.persons is None:
+        if unit == "record":
             return np.arange(len(self))
+        if self.persons is None:
+            raise UserError(
+                "unit: person needs to know whose each record is; give the records their persons."
+            )
         return np.unique(self.persons, return_inverse=True)[1]
 
 
@@ -58,11 +60,10 @@ def training_records(clean: CleanData) -> Records:
     """The part of a clean dataset that mechanisms may see."""
     domain, persons = clean.info.domain, clean.person[clean.train]
     if domain.unit == "person":
-        most = int(np.unique(persons, return_counts=True)[1].max(initial=0))
-        if most > domain.max_records_per_person:
+        if (np.unique(persons, return_counts=True)[1] > domain.max_records_per_person).any():
             raise UserError(
-                f"{domain.dataset}: a person has {most} records in the clean file, more than the limit of "
-                f"{domain.max_records_per_person} that every sensitivity rests on; delete the file and run again."
+                f"{domain.dataset}: somebody has more records in the clean file than the limit of "
+                f"{domain.max_records_per_person} on which every sensitivity rests; delete the file and run again."
             )
     codes = {name: values[clean.train] for name, values in clean.codes.items()}
     return Records(clean.points[clean.train], codes, persons)

@@ -5,7 +5,7 @@ is the start of `iterations` joint Gaussian releases (`joint_moments`), each com
 released before. Together these are one Gaussian release of μ = √(Σ 1/multiplier²) (Dong, Roth, Su 2022, Corollary 2),
 calibrated to the rest of ε and all of δ (Balle, Wang 2018); the two parts add up by adaptive basic composition.
 Sensitivities and their proofs are in those modules, for records and persons, added, removed or replaced. How far the
-moments are followed (`belief`) and their averaging depend on public values alone.
+moments are followed (`belief`) and their averaging depend on public and released values alone.
 
 The split. The tree decides which optimum is found, and that costs most when it goes wrong. Moments taken from a good
 start lose `joint_moments.predicted_loss`, which falls with the square of their budget, and gain what the width of the

@@ -108,6 +108,8 @@ def fit(
     if isinstance(data, Stream) and weights is not None:
         raise UserError("the records of a stream have weight 1 each; leave the weights out.")
     if isinstance(data, Observations):
+        if not data.total_weight > 0:
+            raise UserError("there is nothing to fit: no record has a positive weight.")
         data = compress(data)
     return _fitted(
         data,
@@ -198,8 +200,6 @@ def _fitted(
     if not isinstance(n_components, int | np.integer):
         raise UserError(f"the number of components must be an integer, not {n_components!r}.")
     for each in data:
-        if not each.total_weight > 0:
-            raise UserError("there is nothing to fit: no record has a positive weight.")
         records = max(len(each), each.total_weight)
         if not 1 <= n_components <= records:
             raise UserError(

@@ -94,7 +94,8 @@ def sampled_multiplier(rate: float, steps: int, budget: Budget, beside: tuple[Ga
     together with the releases `beside` them.
 
     By regula falsi (Illinois) on ln ε against ln σ, which is nearly a line, because a privacy-loss distribution
-    takes a tenth of a second: `account` never exceeds the budget, and falls short of it by less than 1e-7 of it.
+    takes a tenth of a second: `account` never exceeds the budget, and falls short of it by less than 1e-7 of it
+    (by more where epsilon is in the hundreds).
     """
     if steps < 1:
         raise UserError(f"calibration: {steps!r} steps; there must be at least one.")
