@@ -59,12 +59,12 @@ class Records:
 def training_records(clean: CleanData) -> Records:
     """The part of a clean dataset that mechanisms may see."""
     domain, persons = clean.info.domain, clean.person[clean.train]
-    if domain.unit == "person":
-        if (np.unique(persons, return_counts=True)[1] > domain.max_records_per_person).any():
-            raise UserError(
-                f"{domain.dataset}: somebody has more records in the clean file than the limit of "
-                f"{domain.max_records_per_person} on which every sensitivity rests; delete the file and run again."
-            )
+    holdings = np.unique(persons, return_counts=True)[1] if domain.unit == "person" else np.empty(0)
+    if (holdings > domain.max_records_per_person).any():
+        raise UserError(
+            f"{domain.dataset}: somebody has more records in the clean file than the limit of "
+            f"{domain.max_records_per_person} on which every sensitivity rests; delete the file and run again."
+        )
     codes = {name: values[clean.train] for name, values in clean.codes.items()}
     return Records(clean.points[clean.train], codes, persons)
 
