@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from making import clusters, make_spec
+from making import clusters, make_domain, make_spec
 
+from privmix.artefacts import CleanData, CleanInfo, RowCounts
+from privmix.errors import UserError
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Records, seeded
+from privmix.mechanisms.base import Records, seeded, training_records
 from privmix.privacy.accounting import Budget, account
 
 CENTRAL = [
@@ -53,3 +55,26 @@ def test_a_budget_that_leaves_only_noise_gives_a_mixture_and_says_so(method):
     _, release = _fit(method, clusters(200), epsilon=1e-3, relation="add_remove", rows=200)
     assert np.isfinite(release.mixture.log_density(clusters(200))).all()
     assert any("noise" in note for note in release.notes), release.notes
+
+
+def test_people_are_counted_where_they_are_the_unit():
+    records = Records(np.zeros((4, 2)), {}, np.array([7, 3, 7, 9], dtype=np.uint64))
+    assert records.units("person").tolist() == [1, 0, 1, 2]
+    assert records.units("record").tolist() == [0, 1, 2, 3]
+    with pytest.raises(UserError, match="whose each record is"):
+        Records(np.zeros((4, 2))).units("person")
+
+
+@pytest.mark.parametrize(
+    ("unit", "limit", "fails"), [("record", 1, False), ("person", 2, False), ("person", 1, True)]
+)
+def test_a_clean_file_with_more_records_of_a_person_than_the_limit_is_refused(unit, limit, fails):
+    domain = make_domain(unit=unit, max_records=limit)
+    counts = RowCounts(read=3, kept=3, dropped={}, clipped={}, persons=2, train=3, holdout=0)
+    info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
+    data = CleanData(info, np.zeros((3, 2)), {}, np.array([5, 5, 6], dtype=np.uint64), np.ones(3, dtype=bool))
+    if fails:
+        with pytest.raises(UserError, match="limit of 1"):
+            training_records(data)
+    else:
+        assert len(training_records(data)) == 3
