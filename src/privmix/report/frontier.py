@@ -16,7 +16,7 @@ from privmix.report.phrases import count, nats, percent, plain
 
 LABEL_HEIGHT = 0.185  # inches of a direct label
 LETTER_WIDTH = 0.072  # inches of one letter of it
-LEFT = 1.1  # inches of the numbers at the vertical axis
+LEFT = 1.3  # inches of the numbers at the vertical axis
 
 
 @dataclass(frozen=True)
