@@ -5,6 +5,7 @@ import pytest
 from making import clusters
 
 from privmix.errors import UserError
+from privmix.mixture import kernel, standardised
 from privmix.mixture.model import Mixture
 from privmix.mixture.observations import Observations, compress, observe
 from privmix.mixture.standardised import clipped_variance, standardised_pass
@@ -35,6 +36,58 @@ def test_the_pass_is_its_definition(dimensions, components):
     assert passed.counts == pytest.approx(counts, abs=1e-9)
     assert passed.sums == pytest.approx(sums, abs=1e-9)
     assert passed.squares == pytest.approx(squares, abs=1e-9)
+
+
+def _both_ways(monkeypatch, *arguments, **options):
+    """The pass by numpy, and by the compiled loop."""
+    monkeypatch.setattr(standardised, "WORTH_COMPILING", np.inf)
+    plain = standardised_pass(*arguments)
+    monkeypatch.setattr(standardised, "WORTH_COMPILING", 0)
+    return plain, standardised_pass(*arguments, **options)
+
+
+def _narrow(points, components):
+    """Components about some of the records, of which a record belongs to few."""
+    means = points[:: len(points) // components][:components]
+    shape = np.eye(points.shape[1]) + 0.3
+    weights = np.arange(1.0, components + 1)
+    return Mixture(weights / weights.sum(), means, np.stack([1e-4 * shape] * components))
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "components"), [(1, 1), (1, 6), (2, 4), (2, 30), (3, 5), (6, 3), (11, 4)]
+)
+@pytest.mark.parametrize("narrow", [True, False])
+def test_the_compiled_pass_is_the_plain_one(monkeypatch, dimensions, components, narrow):
+    points = clusters(700, dimensions)
+    generator = np.random.Generator(np.random.PCG64(1))
+    public = public_start(points.min(0), points.max(0), components, generator)
+    mixture = _narrow(points, components) if narrow else public
+    records = observe(points, generator.integers(0, 5, len(points)).astype(float))
+    plain, fused = _both_ways(monkeypatch, records, mixture, 1.5)
+    assert fused.counts == pytest.approx(plain.counts, abs=1e-9)
+    assert fused.sums == pytest.approx(plain.sums, abs=1e-9)
+    assert fused.squares == pytest.approx(plain.squares, abs=1e-9)
+
+
+@pytest.mark.parametrize("weights", [[1.0, 0.0], [0.5, 0.5]])
+def test_the_compiled_pass_takes_empty_components_and_records_far_from_all(monkeypatch, weights):
+    mixture = Mixture(np.array(weights), np.array([[0.5], [-0.5]]), np.full((2, 1, 1), 1e-12))
+    plain, fused = _both_ways(monkeypatch, observe(np.array([[0.9], [0.5], [-0.5]])), mixture, 3.0)
+    assert fused.counts == pytest.approx(plain.counts, abs=1e-9)
+    assert fused.squares == pytest.approx(plain.squares, abs=1e-9)
+
+
+def test_the_compiled_pass_does_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr(kernel, "PIECE", 300)
+    points = clusters(1000)
+    mixture = _narrow(points, 5)
+    one, many = (
+        _both_ways(monkeypatch, observe(points), mixture, 3.0, threads=threads)[1] for threads in (1, 3)
+    )
+    assert (one.counts == many.counts).all()
+    assert (one.sums == many.sums).all()
+    assert (one.squares == many.squares).all()
 
 
 def test_equal_records_may_be_merged_and_blocks_do_not_matter():

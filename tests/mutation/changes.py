@@ -36,6 +36,7 @@ JOINT = "mechanisms/joint_moments.py"
 REFINEMENT = "mechanisms/refinement.py"
 NOISY_MOMENTS = "mechanisms/noisy_moments.py"
 STANDARDISED = "mixture/standardised.py"
+COMPILED = "mixture/compiled.py"
 JOB = "stages/job.py"
 
 OF_NOISE = "tests/privacy/test_privacy_noise.py"
@@ -58,6 +59,7 @@ OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
 OF_SHAPES = "tests/privacy/test_privacy_tree.py"
 OF_NOISY_TREE = "tests/mechanisms/test_mechanism_noisy_tree.py"
 OF_NOISY_GRID = "tests/mechanisms/test_mechanism_noisy_grid.py"
+OF_STANDARDISED = "tests/mixture/test_mixture_standardised.py"
 OF_MOMENTS = "tests/mechanisms/test_mechanism_noisy_moments.py"
 
 SCALE = f"{OF_NOISE}::test_noise_has_the_stated_scale_and_no_other"
@@ -457,6 +459,16 @@ CHANGES = (
             "places *= (radius / np.sqrt(np.maximum(distances, radius**2)))[:, None]",
             "np.clip(places, -radius, radius, out=places)",
         ),
+    ),
+    _change(
+        "noisy moments: standardised records not clipped by the compiled loop",
+        OF_STANDARDISED + "::test_the_compiled_pass_is_the_plain_one",
+        (COMPILED, "radius / np.sqrt(_larger(factors[i], square))", "radius / np.sqrt(square)"),
+    ),
+    _change(
+        "noisy moments: the compiled loop forgets small responsibilities",
+        OF_STANDARDISED + "::test_the_compiled_pass_is_the_plain_one",
+        (COMPILED, "NEGLIGIBLE = 2.0**-60", "NEGLIGIBLE = 2.0**-20"),
     ),
     _change(
         "noisy moments: no factor off the diagonal",

@@ -31,6 +31,7 @@ LN2_HIGH, LN2_LOW = (
 )  # ln 2 in two parts, the first short
 ROUNDER = 1.5 * 2.0**52  # x + ROUNDER - ROUNDER is x rounded, and the sum's low bits are that integer
 TWO_52 = 2.0**52
+NEGLIGIBLE = 2.0**-60  # a responsibility that no sum of responsibilities shows: taken as 0
 LEAST = -708.0  # exp of less is below the normal numbers: taken as 0
 HALF_ROOT = np.float64(np.sqrt(0.5)).view(np.int64)
 
@@ -270,6 +271,116 @@ def fused_pass(points, spread, weights, coefficients, first, last, statistics):
                 _dot(joint[k, :n], joint[k + 1, :n], f0, f1, f2, sums[k, j:], sums[k + 1, j:])
     statistics += sums[:count]
     return log_likelihood
+
+
+@vectorised()
+def _standardise(table, features, n, axes, places):
+    """Standardised places of n records: rows of lower triangles times features, `axes` rows a component, in pairs."""
+    for row in range(0, len(table), 2):
+        c, e, one, other = table[row], table[row + 1], places[row, :n], places[row + 1, :n]
+        _combine(c, e, features[0, :n], features[1, :n], features[2, :n], one, other)
+        for j in range(GROUP, min(len(c), row % axes + 3), GROUP):
+            f0, f1, f2 = features[j, :n], features[j + 1, :n], features[j + 2, :n]
+            _combine_more(c[j:], e[j:], f0, f1, f2, one, other)
+
+
+@vectorised(fastmath=EXACT)
+def _add_square(place, distances):
+    for i in range(len(place)):
+        distances[i] += place[i] * place[i]
+
+
+@vectorised(fastmath=EXACT)
+def _log_density(log_scale, distances, joint):
+    for i in range(len(joint)):
+        joint[i] = log_scale - 0.5 * distances[i]
+
+
+@vectorised()
+def _find(shares, weights, chosen):
+    """Where responsibilities are not negligible, and in how many records."""
+    found = 0
+    for i in range(len(shares)):
+        chosen[found] = i
+        found += shares[i] > NEGLIGIBLE * weights[i]
+    return found
+
+
+@vectorised(fastmath=EXACT)
+def _shorten(factors, radius):
+    """Squared lengths become the factors that bring these lengths to the radius at most."""
+    square = radius * radius
+    for i in range(len(factors)):
+        factors[i] = radius / np.sqrt(_larger(factors[i], square))
+
+
+@vectorised(fastmath=SUMMING)
+def _sum(values):
+    total = 0.0
+    for i in range(len(values)):
+        total += values[i]
+    return total
+
+
+@vectorised()
+def _take(values, chosen, taken):
+    for i in range(len(taken)):
+        taken[i] = values[chosen[i]]
+
+
+@vectorised(nogil=True, cache=True)
+def standardised_pass(points, weights, affine, log_scale, radius, first, last, counts, products):
+    """Counts and products of clipped standardised places of records first..last, added to (K,) and (K, axes, p).
+
+    `affine` (K, axes, p) holds [-L⁻¹μ, L⁻¹], padded with zeros: axes to an even number, p to a multiple of GROUP.
+    `products` are Σ w γ z (1, z) for each coordinate of z, on and above the diagonal; below it some are left out.
+    """
+    count, axes, p = affine.shape
+    d = points.shape[1]
+    table = affine.copy().reshape(count * axes, p)
+    features, clipped = np.zeros((p, BLOCK)), np.zeros((p, BLOCK))
+    features[0, :] = 1.0
+    clipped[0, :] = 1.0
+    places, shared = np.empty((len(table), BLOCK)), np.zeros((axes, BLOCK))
+    joint, distances = np.empty((count, BLOCK)), np.empty((count, BLOCK))
+    peaks, total, chosen = np.empty((2, BLOCK)), np.empty(BLOCK), np.empty(BLOCK, dtype=np.int64)
+    factors, shares = np.empty(BLOCK), np.empty(BLOCK)
+    for start in range(first, last, BLOCK):
+        n = min(BLOCK, last - start)
+        for a in range(d):
+            for i in range(n):
+                features[1 + a, i] = points[start + i, a]
+        _standardise(table, features, n, axes, places)
+        distances[:] = 0.0
+        for k in range(count):
+            for a in range(d):
+                _add_square(places[k * axes + a, :n], distances[k, :n])
+            _log_density(log_scale[k], distances[k, :n], joint[k, :n])
+        _soften(count, joint, n, weights[start : start + n], peaks, total)
+        for k in range(count):
+            found = _find(joint[k, :n], weights[start : start + n], chosen)
+            if found == 0:
+                continue
+            _take(joint[k], chosen, shares[:found])
+            _take(distances[k], chosen, factors[:found])
+            _shorten(factors[:found], radius)
+            counts[k] += _sum(shares[:found])
+            for a in range(d):
+                _take(places[k * axes + a], chosen, clipped[1 + a, :found])
+                _multiply(clipped[1 + a, :found], factors[:found])
+                shared[a, :found] = clipped[1 + a, :found]
+                _multiply(shared[a, :found], shares[:found])
+            for a in range(0, axes, 2):
+                one, other, sums, other_sums = (
+                    shared[a, :found],
+                    shared[a + 1, :found],
+                    products[k, a],
+                    products[k, a + 1],
+                )
+                for j in range(0, p, GROUP):
+                    if j == 0 or j + GROUP > a + 1:
+                        f0, f1, f2 = clipped[j, :found], clipped[j + 1, :found], clipped[j + 2, :found]
+                        _dot(one, other, f0, f1, f2, sums[j:], other_sums[j:])
 
 
 @vectorised(nogil=True, cache=True)

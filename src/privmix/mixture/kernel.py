@@ -76,7 +76,7 @@ def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, f
         return number, sums, run(*_arrays(block), table[number], first, last, sums)
 
     with nullcontext() if fused else _one_blas_thread():
-        for number, sums, likelihood in _shared(task, _pieces(data), threads):
+        for number, sums, likelihood in shared(task, pieces(data), threads):
             statistics[number] += sums
             log_likelihood[number] += likelihood
     if not np.isfinite(log_likelihood).all():
@@ -148,7 +148,8 @@ def _arrays(block: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return block.points, NO_SPREAD if block.spread is None else block.spread, block.weights
 
 
-def _pieces(data: Sequence[Data]) -> Iterator[tuple[int, Observations, int, int]]:
+def pieces(data: Sequence[Data]) -> Iterator[tuple[int, Observations, int, int]]:
+    """The tasks of a pass: number of the data, a block of it, and the first row and the end of a piece of the block."""
     for number, each in enumerate(data):
         for block in each.blocks():
             for first in range(0, len(block), PIECE):
@@ -200,19 +201,19 @@ def _triangle(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, columns, np.where(rows == columns, -0.5, -1.0)
 
 
-def _shared(task: Callable[[Any], Any], pieces: Iterable[Any], threads: int | None) -> Iterator[Any]:
-    """The task's results in order, a few pieces at a time so that a stream is never held whole."""
+def shared(task: Callable[[Any], Any], tasks: Iterable[Any], threads: int | None) -> Iterator[Any]:
+    """The results of a function of each task, in order, a few at a time so that a stream is never held whole."""
     threads = default_threads() if threads is None else threads
     if threads < 1:
         raise UserError(f"threads = {threads} must be at least 1.")
     if threads == 1:
-        yield from map(task, pieces)
+        yield from map(task, tasks)
         return
-    pieces, pool = iter(pieces), _pool(threads)
-    waiting = deque(pool.submit(task, piece) for piece in islice(pieces, 2 * threads))
+    tasks, pool = iter(tasks), _pool(threads)
+    waiting = deque(pool.submit(task, each) for each in islice(tasks, 2 * threads))
     while waiting:
         yield waiting.popleft().result()
-        waiting.extend(pool.submit(task, piece) for piece in islice(pieces, 1))
+        waiting.extend(pool.submit(task, each) for each in islice(tasks, 1))
 
 
 @cache
