@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 from privmix.errors import UserError
 from privmix.mixture import kernel
-from privmix.mixture.kernel import default_threads, em_pass, em_passes
+from privmix.mixture.kernel import default_threads, em_pass, em_passes, passes_over_parts
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Parameters, estimate
 from privmix.mixture.observations import (
@@ -196,6 +196,32 @@ def test_the_number_of_threads_changes_no_bit(way, spread, monkeypatch):
     for threads in (2, 3, 20):
         assert_identical(one_pass(records, mixture, threads), alone)
     assert_same(alone, textbook(records, mixture))
+
+
+@pytest.mark.parametrize("spread", [False, True], ids=["points", "spread"])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_a_pass_over_a_part_sees_its_records_and_its_mixture_alone(d, spread, monkeypatch):
+    monkeypatch.setattr(kernel, "PARTS", 2)
+    records = random_records(1000, d, spread=spread)
+    records = Observations(records.points, records.weights + 1.0, records.spread)
+    ends = np.array([0, 300, 300, 301, len(records) - 1, len(records)])
+    mixtures = [random_mixture(3, d, seed) for seed in range(len(ends) - 1)]
+    got = passes_over_parts(records, ends, Parameters.of(mixtures))
+    assert not got.counts[1].any()
+    for number in (0, 2, 3, 4):
+        rows = slice(ends[number], ends[number + 1])
+        spreads = records.spread[rows] if spread else None
+        alone = textbook(Observations(records.points[rows], records.weights[rows], spreads), mixtures[number])
+        for name in PARTS:
+            np.testing.assert_allclose(getattr(got, name)[number], getattr(alone, name), rtol=1e-9, atol=1e-9)
+    assert_identical(passes_over_parts(records, ends, Parameters.of(mixtures), threads=3), got)
+
+
+def test_as_many_parts_as_mixtures():
+    with pytest.raises(UserError, match="2 mixtures"):
+        passes_over_parts(
+            random_records(9, 1, spread=False), np.array([0, 9]), Parameters.of([random_mixture(2, 1)] * 2)
+        )
 
 
 def test_pieces_of_full_size_are_shared_exactly_too():

@@ -641,8 +641,8 @@ CHANGES = (
         OF_OUTPUT_NOISE,
         (
             OUTPUT_NOISE,
-            "compress(observe(points[order[ends[b] : ends[b + 1]]]))",
-            "compress(observe(points[b :: len(filled)]))",
+            "_fitted(observe(points[order])",
+            "_fitted(observe(points)",
         ),
     ),
     _change(

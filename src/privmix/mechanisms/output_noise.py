@@ -32,13 +32,13 @@ from privmix.mechanisms.refinement import feasible
 from privmix.mixture import deviation, kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Parameters, estimates
-from privmix.mixture.observations import Observations, compress, observe
+from privmix.mixture.observations import Observations, observe
 from privmix.privacy import noise
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.calibration import divided_multipliers
 from privmix.privacy.ledger import Ledger
 
-ITERATIONS = 30  # of EM in a block
+ITERATIONS = 12  # of EM in a block: 30 score the same
 RECORDS_PER_COMPONENT = 10  # a block has at least so many, on average
 BIAS = 3.0  # of an estimate from n records, in units of 1/n
 LEAST_VARIANCE = 0.05  # of the reference's, that a noisy covariance may fall to
@@ -116,22 +116,22 @@ def block_vectors(
     filled = np.flatnonzero(np.diff(ends))
     vectors = np.zeros((blocks, about.n_components, deviation.block(about.dimensions)))
     if len(filled):
-        data = [compress(observe(points[order[ends[b] : ends[b + 1]]])) for b in filled]
-        vectors[filled] = deviation.deviations(_fitted(data, about, floor), about)
+        fits = _fitted(observe(points[order]), ends[np.append(filled, blocks)], about, floor)
+        vectors[filled] = deviation.deviations(fits, about)
     length = np.linalg.norm(vectors, axis=(1, 2), keepdims=True)
     return vectors * (radius / np.maximum(length, radius))
 
 
-def _fitted(data: list[Observations], about: Mixture, floor: np.ndarray) -> Parameters:
-    """EM from the reference in every block, for a fixed number of iterations, side by side.
+def _fitted(records: Observations, ends: np.ndarray, about: Mixture, floor: np.ndarray) -> Parameters:
+    """EM from the reference in every block, records ends[b] to ends[b + 1], for a fixed number of iterations.
 
     A component's mean and covariance are estimated from its records and d more that are as the reference has it.
     """
     strength = about.dimensions
     outer = about.means[:, :, None] * about.means[:, None, :]
-    parameters = Parameters.of([about] * len(data))
+    parameters = Parameters.of([about] * (len(ends) - 1))
     for _ in range(ITERATIONS):
-        seen = kernel.em_passes(data, parameters)
+        seen = kernel.passes_over_parts(records, ends, parameters)
         weights = seen.counts / seen.counts.sum(axis=1, keepdims=True)
         steadied = Moments(
             seen.counts + strength,

@@ -273,6 +273,15 @@ def fused_pass(points, spread, weights, coefficients, first, last, statistics):
     return log_likelihood
 
 
+@vectorised(nogil=True, cache=True)
+def fused_passes(points, spread, weights, ends, coefficients, statistics, log_likelihood):
+    """A pass over the records ends[m]..ends[m + 1] at coefficients m, for each m: statistics and log-likelihood m."""
+    for m in range(len(coefficients)):
+        log_likelihood[m] += fused_pass(
+            points, spread, weights, coefficients[m], ends[m], ends[m + 1], statistics[m]
+        )
+
+
 @vectorised()
 def _standardise(table, features, n, axes, places):
     """Standardised places of n records: rows of lower triangles times features, `axes` rows a component, in pairs."""

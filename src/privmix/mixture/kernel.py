@@ -31,6 +31,7 @@ from privmix.mixture.observations import Data, Observations, observe, symmetric
 
 FUSED_DIMENSIONS = 24  # of 200,000 records the loop was faster in 20 dimensions (K = 10), BLAS in 30 (K = 20)
 PIECE = 65536  # records of one task
+PARTS = 256  # or parts of the records, each with a mixture of its own
 CELLS = 131072  # numbers in the larger array of one matrix product: it stays in the cache
 WORTH_IMPORTING = 2_000_000  # records times components: a numpy pass that takes some 30 ms
 GROUP = 3  # features are padded to a multiple of this; the compiled loops are written for so many together
@@ -79,6 +80,35 @@ def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, f
         for number, sums, likelihood in shared(task, pieces(data), threads):
             statistics[number] += sums
             log_likelihood[number] += likelihood
+    return _moments(statistics, log_likelihood, d)
+
+
+def passes_over_parts(
+    whole: Observations, ends: np.ndarray, parameters: Parameters, *, threads: int | None = None
+) -> Moments:
+    """For each m a pass over the records ends[m] to ends[m + 1] at parameters m, of which there may be thousands."""
+    m, _, d = parameters.means.shape
+    if len(ends) != m + 1 or whole.dimensions != d:
+        raise UserError(f"{m} mixtures in {d} dimensions need {m} parts of records in {d} dimensions.")
+    table = coefficients(parameters)
+    statistics, log_likelihood = np.zeros(table.shape), np.zeros(m)
+    run = compiled().fused_passes
+
+    def task(first: int) -> None:
+        rows = slice(first, first + PARTS)
+        run(
+            *_arrays(whole),
+            ends[first : first + PARTS + 1],
+            table[rows],
+            statistics[rows],
+            log_likelihood[rows],
+        )
+
+    deque(shared(task, range(0, m, PARTS), threads), maxlen=0)
+    return _moments(statistics, log_likelihood, d)
+
+
+def _moments(statistics: np.ndarray, log_likelihood: np.ndarray, d: int) -> Moments:
     if not np.isfinite(log_likelihood).all():
         raise UserError(
             "the records are too far from the mixture for floating point; bring both to the unit ball first."
