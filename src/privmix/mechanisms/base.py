@@ -87,14 +87,15 @@ class Spec:
         """The unit and relation that the catalog asks for."""
         return Neighbours(self.domain.unit, self.domain.relation, self.domain.max_records_per_person)
 
-    def observed(self, points: np.ndarray) -> Observations:
+    def observed(self, points: np.ndarray, merge: bool = True) -> Observations:
         """The records inside the public box, equal ones merged; where there is none, one that weighs nothing.
 
         A mechanism must not fail on no records: whether there is one would show.
         """
         if not len(points):
             return Observations(self.domain.lower[None], np.zeros(1))
-        return compress(observe(self.inside(points)))
+        observations = observe(self.inside(points))
+        return compress(observations) if merge else observations
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         """The points, clipped to the public box on which every sensitivity rests. Clean records lie in it."""

@@ -458,7 +458,7 @@ def removal_costs(joint, weights, costs):
                 costs[k] += weights[i] * (whole - np.log1p(below - exponential(joint[k, i] - peak)))
 
 
-@vectorised(nogil=True, cache=True, fastmath=EXACT)
+@vectorised(nogil=True, cache=True, fastmath=SUMMING)
 def gains(rest, joint, weights, out):
     """Σ w log(exp(rest) + exp(joint_c)) for each candidate component c, (C,)."""
     for c in range(len(joint)):
