@@ -126,13 +126,19 @@ class _Units:
         width = max(NUMBERS // size, 1)
         for first in range(0, len(chosen), width):
             part = chosen[first : first + width]
-            lengths = self.ends[part + 1] - self.ends[part]
-            begins = np.cumsum(lengths) - lengths
-            rows = np.arange(lengths.sum()) + np.repeat(self.ends[part] - begins, lengths)
+            rows, begins = self._rows(part)
             of_records = gradient.gradients(self.points[rows], mixture)
             of_units = of_records if len(rows) == len(part) else np.add.reduceat(of_records, begins, axis=1)
             total += gradient.clipped(of_units, norm).sum(axis=1)
         return total
+
+    def _rows(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the chosen units, unit by unit, and where among them each unit begins."""
+        if len(self.points) == len(self):  # a row each
+            return chosen, np.arange(len(chosen))
+        lengths = self.ends[chosen + 1] - self.ends[chosen]
+        begins = np.cumsum(lengths) - lengths
+        return np.arange(lengths.sum()) + np.repeat(self.ends[chosen] - begins, lengths), begins
 
 
 def _release(

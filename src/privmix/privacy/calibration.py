@@ -116,12 +116,15 @@ def sampled_multiplier(rate: float, steps: int, budget: Budget, beside: tuple[Ga
         raise UserError("calibration: the releases beside the sampled ones leave nothing of the budget.")
     low = high = -0.5 * math.log(math.log1p(left / (steps * rate**2)))
     below = above = excess(high)
+    slope = 1.0  # of ln ε, downwards: as in the last step, and a guess before
     while above > 0:
-        low, below, high = high, above, high + min(1.25 * above + 1e-3, FARTHEST)
-        above = excess(high)
+        step = min(1.25 * above / slope + 1e-3, FARTHEST)
+        low, below, high, above = high, above, high + step, excess(high + step)
+        slope = max((below - above) / step, 0.5)
     while below <= 0:
-        high, above, low = low, below, low - min(1e-3 - 1.25 * below, FARTHEST)
-        below = excess(low)
+        step = min(1e-3 - 1.25 * below / slope, FARTHEST)
+        high, above, low, below = low, below, low - step, excess(low - step)
+        slope = max((below - above) / step, 0.5)
     found = 0.0
     for _ in range(MOST_TRIALS):
         middle = low + (high - low) * below / (below - above)
