@@ -583,8 +583,8 @@ CHANGES = (
         OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
         (
             DP_SGD,
-            "gradient.gradients(self.points[rows], mixture)",
-            "gradient.clipped(gradient.gradients(self.points[rows], mixture), norm)",
+            "gradient.gradients(np.take(self.points, rows, axis=0), mixture)",
+            "gradient.clipped(gradient.gradients(np.take(self.points, rows, axis=0), mixture), norm)",
         ),
         (DP_SGD, "gradient.clipped(of_units, norm).sum", "of_units.sum"),
     ),

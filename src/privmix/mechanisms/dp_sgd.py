@@ -113,7 +113,7 @@ class _Units:
 
     def __init__(self, points: np.ndarray, units: np.ndarray) -> None:
         order = np.argsort(units, kind="stable")
-        self.points = points[order]
+        self.points = np.take(points, order, axis=0)  # far faster than an index
         self.ends = np.concatenate([[0], np.cumsum(np.bincount(units))])
 
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ class _Units:
         for first in range(0, len(chosen), width):
             part = chosen[first : first + width]
             rows, begins = self._rows(part)
-            of_records = gradient.gradients(self.points[rows], mixture)
+            of_records = gradient.gradients(np.take(self.points, rows, axis=0), mixture)
             of_units = of_records if len(rows) == len(part) else np.add.reduceat(of_records, begins, axis=1)
             total += gradient.clipped(of_units, norm).sum(axis=1)
         return total
