@@ -1,12 +1,15 @@
-"""What many tests make: a public domain, records in it, and noise that can be read."""
+"""What many tests make: a public domain, records in it, noise that can be read, and what a replay needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
+from scipy import stats
 
 from privmix.artefacts import Attribute, Axis, Domain
 from privmix.mechanisms.base import Spec
+from privmix.mixture.model import Mixture
 
 
 def make_domain(dimensions=2, rows=1000, relation="replace_one", unit="record", attributes=(), max_records=1):
@@ -65,3 +68,58 @@ def clusters(rows=1000, dimensions=2, seed=0):
     centres = generator.uniform(-0.7 * half, 0.7 * half, (3, dimensions))
     points = centres[generator.integers(3, size=rows)] + generator.normal(0, 0.05, (rows, dimensions))
     return np.clip(points, -half, half)
+
+
+class Tape:
+    """Real noise that is remembered: `drawn` has each scale with the noise at it. All other draws are the source's."""
+
+    def __init__(self, source):
+        self.source, self.drawn = source, []
+
+    def __getattr__(self, name):
+        return getattr(self.source, name)
+
+    def add_laplace(self, values, scale):
+        return self._keep(values, scale, self.source.add_laplace(np.zeros(np.shape(values)), scale))
+
+    def add_gaussian(self, values, sigma):
+        return self._keep(values, sigma, self.source.add_gaussian(np.zeros(np.shape(values)), sigma))
+
+    def _keep(self, values, scale, noise):
+        self.drawn.append((scale, noise))
+        return values + noise
+
+
+def spied(monkeypatch, module, name, seen):
+    """Calls of `module.name` go on as before and leave (arguments, answer) in `seen`."""
+    original = getattr(module, name)
+
+    def watched(*args, **kwargs):
+        answer = original(*args, **kwargs)
+        seen.append((args, answer))
+        return answer
+
+    monkeypatch.setattr(module, name, watched)
+
+
+def restored(described):
+    """The mixture that a transcript describes."""
+    return Mixture(*(np.array(described[part]) for part in ("weights", "means", "covariances")))
+
+
+def assert_same(found, wanted):
+    """Two mixtures are equal up to the rounding of a few operations."""
+    for part in ("weights", "means", "covariances"):
+        assert getattr(found, part) == pytest.approx(getattr(wanted, part), rel=1e-9, abs=1e-12), part
+
+
+def assert_fresh_noise(residuals, alarm=1e-6):
+    """Residuals over their scale are standard normal numbers by their size (chi square), and no number comes twice.
+
+    There must be enough of them for halved noise to be noticed. Rounding hides what subtraction adds to a number.
+    """
+    residuals = np.concatenate([np.ravel(each) for each in residuals])
+    assert len(np.unique(residuals.round(7))) == len(residuals)
+    square = np.square(residuals).sum()
+    assert alarm < stats.chi2.sf(square, len(residuals)) < 1 - alarm
+    assert stats.chi2.cdf(square / 4, len(residuals)) < alarm

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from making import clusters, make_spec
+from making import Tape, clusters, make_spec
 
 from privmix.errors import UserError
 from privmix.mechanisms import joint_moments, noisy_moments, refinement
@@ -170,21 +170,6 @@ def test_the_claim_is_the_budget_and_comes_from_the_ledger(epsilon, iterations):
         == len(release.transcript)
         == mechanism.schedule(spec, budget, spec.neighbours).releases
     )
-
-
-class Tape:
-    """Real noise that is remembered."""
-
-    def __init__(self, source):
-        self.source, self.drawn = source, []
-
-    def add_gaussian(self, values, sigma):
-        noise = self.source.add_gaussian(np.zeros(np.shape(values)), sigma)
-        self.drawn.append((sigma, noise))
-        return values + noise
-
-    def rounding(self, size, norm):
-        return 0.0
 
 
 @pytest.fixture(

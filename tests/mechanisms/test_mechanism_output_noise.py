@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from making import clusters, make_spec
+from making import assert_fresh_noise, assert_same, clusters, make_spec, restored, spied
 from pydantic import ValidationError
-from scipy import stats
 
 from privmix.errors import UserError
 from privmix.mechanisms import output_noise
-from privmix.mechanisms.base import Randomness, Records, seeded
+from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.output_noise import OutputNoise, block_vectors, shrunken
+from privmix.mechanisms.refinement import feasible
 from privmix.mixture import deviation
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters
@@ -18,6 +18,8 @@ from privmix.privacy.accounting import Budget
 from privmix.privacy.calibration import divided_multipliers
 
 BUDGET = Budget(1.0, 1e-6)
+RICH = Budget(20.0, 1e-6)
+MECHANISM = OutputNoise(blocks=20)
 FLOOR = np.full(2, 1e-6)
 ABOUT = Mixture(
     np.array([0.4, 0.6]), np.array([[-0.3, 0.0], [0.3, 0.1]]), np.stack([np.eye(2) * 0.02, np.eye(2) * 0.01])
@@ -123,32 +125,51 @@ def test_claim_is_the_budget(relation, epsilon):
     assert len(release.events) == 2
 
 
-class Tape:
-    """Real noise, with the exact values that it was added to."""
+@pytest.fixture(scope="module")
+def played():
+    """Runs, each with its spec, what `reference` gave, and what `block_vectors` was handed and gave."""
+    runs = []
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for run in range(6):
+            references, vectors = [], []
+            spied(monkeypatch, output_noise, "reference", references)
+            spied(monkeypatch, output_noise, "block_vectors", vectors)
+            spec = make_spec(relation="add_remove", rows=1300)
+            release = MECHANISM.fit(Records(clusters()), spec, RICH, seeded(3, "replay", run))
+            monkeypatch.undo()
+            runs.append((spec, release, references, vectors))
+    return runs
 
-    def __init__(self, source):
-        self.source, self.exact = source, []
 
-    def __getattr__(self, name):
-        return getattr(self.source, name)
+def test_the_model_is_computed_from_what_was_released(played):
+    """From the transcript's reference, sum and number of blocks, and public values: no record enters after the sum."""
+    sigma = 2 * MECHANISM.radius * divided_multipliers([0.5, 0.5], RICH)[1]
+    for spec, release, _, _ in played:
+        (told,) = release.transcript
+        shrunk, factors = shrunken(np.array(told["sum"]) / told["blocks"], sigma / told["blocks"])
+        assert factors.max() > 0.5
+        moved = deviation.deviated(restored(told["reference"]), shrunk, output_noise.LEAST_VARIANCE)
+        assert_same(release.mixture, feasible(*moved, spec))
 
-    def add_gaussian(self, values, sigma):
-        self.exact.append(np.array(values))
-        return self.source.add_gaussian(values, sigma)
+
+def test_blocks_are_fitted_about_what_was_released_as_the_reference(played):
+    for _, release, references, vectors in played:
+        (((_, _, _, about, _, _), _),) = vectors
+        ((_, given),) = references
+        assert about is given
+        assert_same(restored(release.transcript[0]["reference"]), given)
 
 
-def test_halving_the_noise_is_caught_by_the_residuals():
-    """What is released of the sum less the sum is noise of the theorem's size (chi square, false alarm 1e-6)."""
-    spec, residuals = make_spec(), []
-    of_mean = divided_multipliers([0.5, 0.5], BUDGET)[1]
-    for run in range(12):
-        tape = Tape(seeded(3, "halved", run).noise)
-        randomness = Randomness(tape, seeded(3, "halved", run).search)
-        release = OutputNoise(blocks=20).fit(Records(clusters()), spec, BUDGET, randomness)
-        residuals.append((np.array(release.transcript[0]["sum"]) - tape.exact[-1]) / (of_mean * 2))
-    square = np.square(residuals).sum()
-    assert 1e-6 < stats.chi2.sf(square, np.size(residuals)) < 1 - 1e-6
-    assert stats.chi2.cdf(square / 4, np.size(residuals)) < 1e-6
+def test_the_sum_over_blocks_has_the_noise_of_the_theorem_and_not_half_of_it(played):
+    """What is released of the sum less the sum, computed again about the released reference."""
+    sigma = 2 * MECHANISM.radius * divided_multipliers([0.5, 0.5], RICH)[1]
+    residuals = []
+    for spec, release, _, vectors in played:
+        told, ((_, assigned, *_), _) = release.transcript[0], vectors[0]
+        about = restored(told["reference"])
+        exact = block_vectors(clusters(), assigned, told["blocks"], about, spec.floor, MECHANISM.radius)
+        residuals.append((np.array(told["sum"]) - exact.sum(axis=0)) / sigma)
+    assert_fresh_noise(residuals)
 
 
 def test_the_number_of_blocks_is_public_and_grows_with_the_noise():

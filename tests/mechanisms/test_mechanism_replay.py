@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from making import clusters, make_spec
+from making import Tape, clusters, make_spec
 
 from privmix.mechanisms import dp_em
 from privmix.mechanisms.base import Randomness, Records, seeded
@@ -17,26 +17,6 @@ from privmix.privacy.streams import stream
 
 COMPONENTS, ITERATIONS, BUDGET = 3, 4, Budget(50.0, 1e-6)
 UPPER = np.triu_indices(2)
-
-
-class Tape:
-    """Real noise that is remembered."""
-
-    def __init__(self, source):
-        self.source, self.drawn = source, []
-
-    def add_laplace(self, values, scale):
-        return self._keep(values, scale, self.source.add_laplace(np.zeros(np.shape(values)), scale))
-
-    def add_gaussian(self, values, sigma):
-        return self._keep(values, sigma, self.source.add_gaussian(np.zeros(np.shape(values)), sigma))
-
-    def rounding(self, size, norm):
-        return self.source.rounding(size, norm)
-
-    def _keep(self, values, scale, noise):
-        self.drawn.append((scale, noise))
-        return values + noise
 
 
 @pytest.fixture(

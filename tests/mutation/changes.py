@@ -655,6 +655,36 @@ CHANGES = (
         OF_OUTPUT_NOISE + "::test_noise_has_the_scale_of_the_theorem",
         (OUTPUT_NOISE, "blocks = self.number_of_blocks(spec, for_sum)", "blocks = len(view) // 50"),
     ),
+    _change(
+        "output noise: the model from the exact sum, noise only recorded",
+        OF_OUTPUT_NOISE + "::test_the_model_is_computed_from_what_was_released",
+        (OUTPUT_NOISE, "shrunken(released / blocks,", "shrunken(vectors.sum(axis=0) / blocks,"),
+    ),
+    _change(
+        "output noise: blocks about a reference refitted to the records",
+        OF_OUTPUT_NOISE + "::test_blocks_are_fitted_about_what_was_released_as_the_reference",
+        (
+            OUTPUT_NOISE,
+            "        blocks = self.number_of_blocks(spec, for_sum)\n",
+            "        about = _fitted([observe(points)], about, spec.floor).mixture(0)\n"
+            "        blocks = self.number_of_blocks(spec, for_sum)\n",
+        ),
+    ),
+    _change(
+        "output noise: a step of EM on the records after the release",
+        OF_OUTPUT_NOISE + "::test_the_model_is_computed_from_what_was_released",
+        (
+            OUTPUT_NOISE,
+            "        transcript = [\n",
+            "        mixture = _fitted([observe(points)], mixture, spec.floor).mixture(0)\n        transcript = [\n",
+        ),
+    ),
+    _change(
+        "output noise: half the noise in the sum over blocks",
+        OF_OUTPUT_NOISE + "::test_the_sum_over_blocks_has_the_noise_of_the_theorem_and_not_half_of_it",
+        (OUTPUT_NOISE, "            multiplier=for_sum,\n", "            multiplier=for_sum / 2,\n"),
+        (OUTPUT_NOISE, 'claim(ledger.events, budget, "exact")', "budget"),
+    ),
     # Posterior samples and the reference.
     _change(
         "iterations forgotten in the split for posterior samples",
