@@ -1,18 +1,21 @@
 """Posterior samples: noise, claim, what one unit can do, and intervals that know the noise."""
 
+import copy
 import dataclasses
 
 import numpy as np
 import pytest
-from making import clusters, make_spec
+from making import assert_fresh_noise, assert_same, clusters, make_spec, restored, spied
 from pydantic import ValidationError
 from scipy import stats
 
 from privmix.errors import UserError
-from privmix.mechanisms import joint_moments
+from privmix.mechanisms import joint_moments, posterior_sample
 from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.joint_moments import scheme
+from privmix.mechanisms.joint_moments import Released, scheme
 from privmix.mechanisms.posterior_sample import Belief, PosteriorSample
+from privmix.mechanisms.reference import reference
+from privmix.mechanisms.refinement import updated
 from privmix.mixture.model import Mixture
 from privmix.mixture.observations import observe
 from privmix.mixture.standardised import standardised_pass
@@ -21,6 +24,7 @@ from privmix.privacy.calibration import divided_multipliers
 from privmix.privacy.ledger import Gaussian, Ledger
 
 BUDGET = Budget(1.0, 1e-6)
+RICH = Budget(20.0, 1e-6)
 TRUTH = Mixture(
     np.array([0.3, 0.7]),
     np.array([[-0.4, 0.0], [0.4, 0.2]]),
@@ -94,6 +98,71 @@ def test_halving_the_noise_is_caught_by_the_residuals():
     square = np.square(np.array(residuals) / deviation).sum()
     assert 1e-6 < stats.chi2.sf(square, 120) < 1 - 1e-6
     assert stats.chi2.cdf(square / 4, 120) < 1e-6
+
+
+@pytest.fixture(scope="module", params=["mean", "draw"])
+def played(request):
+    """What is given out, spec, release, state of the search after the reference, the reference and all mixtures used."""
+    spec, references, releases, searches = make_spec(relation="add_remove", rows=1300), [], [], []
+
+    def watched(*args, rng, **given):
+        found = reference(*args, rng=rng, **given)
+        searches.append(copy.deepcopy(rng.search))
+        references.append(found)
+        return found
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(posterior_sample, "reference", watched)
+        spied(monkeypatch, joint_moments, "release", releases)
+        mechanism = PosteriorSample(samples=5, released=request.param)
+        release = mechanism.fit(Records(clusters()), spec, RICH, seeded(3, "replay"))
+    used = [args[1] for args, _ in releases]
+    return request.param, spec, release, searches[0], [references[0], *used]
+
+
+def _steps(release):
+    return [step for step in release.transcript if "iteration" in step]
+
+
+def _sigma(spec):
+    return PosteriorSample().multipliers(RICH)[-1] * scheme(2).sensitivity(spec.neighbours)
+
+
+def _released(spec, step):
+    numbers = (np.array(step[part]) for part in ("counts", "sums", "squares"))
+    shape, sigma = scheme(2), _sigma(spec)
+    return Released(*numbers, sigma / shape.count, sigma / shape.total, sigma / shape.square)
+
+
+def test_all_follows_from_what_was_released(played):
+    """Every mixture that records were seen through, the release, the intervals and the draws, from the transcript."""
+    given_out, spec, release, search, (given, *used) = played
+    assert list(release.transcript[0]) == ["reference"]
+    mixture = restored(release.transcript[0]["reference"])
+    assert_same(mixture, given)
+    for step, seen in zip(_steps(release), used, strict=True):
+        assert_same(seen, mixture)
+        about, released = mixture, _released(spec, step)
+        mixture = updated(about, released, spec, spec.neighbours)
+    belief = Belief(about, released, spec)
+    (intervals,) = [each["intervals"] for each in release.transcript if "intervals" in each]
+    for told, again in zip(intervals, belief.intervals(search), strict=True):
+        assert told["lower"] == pytest.approx(again["lower"])
+        assert told["upper"] == pytest.approx(again["upper"])
+    draws = [restored(each["draw"]) for each in release.transcript if "draw" in each]
+    for told, again in zip(draws, belief.draws(5, search), strict=True):
+        assert_same(told, again)
+    assert_same(release.mixture, belief.mean if given_out == "mean" else belief.draws(1, search)[0])
+
+
+def test_every_iteration_has_noise_of_its_own_and_of_the_theorems_size(played):
+    _, spec, release, _, (_, *used) = played
+    shape, residuals = scheme(2), []
+    for step, about in zip(_steps(release), used, strict=True):
+        exact = joint_moments.vector(standardised_pass(observe(clusters()), about, shape.radius), shape)
+        told = joint_moments.vector(_released(spec, step), shape)
+        residuals.append((told - exact) / _sigma(spec))
+    assert_fresh_noise(residuals)
 
 
 def _covered(aware, runs=60):

@@ -711,6 +711,33 @@ CHANGES = (
         (POSTERIOR_SAMPLE, "tuple(part + noise for", "tuple(part + 0 * noise for"),
     ),
     _change(
+        "posterior samples: posterior from the exact moments",
+        OF_POSTERIOR_SAMPLE + "::test_all_follows_from_what_was_released",
+        (
+            POSTERIOR_SAMPLE,
+            "        belief = Belief(about, released, spec)\n",
+            "        exact = joint_moments.standardised_pass(observations, about, joint_moments.scheme(2).radius)\n"
+            "        released = __import__('dataclasses').replace(released, **vars(exact))\n"
+            "        belief = Belief(about, released, spec)\n",
+        ),
+    ),
+    _change(
+        "posterior samples: start refitted to the records",
+        OF_POSTERIOR_SAMPLE + "::test_all_follows_from_what_was_released",
+        (
+            POSTERIOR_SAMPLE,
+            "        observations = spec.observed(points)\n",
+            "        observations = spec.observed(points)\n"
+            "        from privmix.mixture.em import loop\n"
+            "        mixture = loop(observations, mixture, floor=spec.floor, max_iter=1).mixture\n",
+        ),
+    ),
+    _change(
+        "posterior samples: the same noise in every iteration",
+        OF_POSTERIOR_SAMPLE + "::test_every_iteration_has_noise_of_its_own_and_of_the_theorems_size",
+        (POSTERIOR_SAMPLE, "source=rng.noise,", 'source=__import__("copy").deepcopy(rng.noise),'),
+    ),
+    _change(
         "inverse Wishart with one degree of freedom too many",
         OF_POSTERIOR,
         (POSTERIOR, "freedoms[..., None] - axes", "freedoms[..., None] + 1 - axes"),

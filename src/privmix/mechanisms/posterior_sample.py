@@ -72,7 +72,7 @@ class PosteriorSample(Mechanism):
         points = spec.inside(view.points)
         mixture = reference(points, spec, neighbours, multiplier=for_reference, rng=rng, ledger=ledger)
         observations = spec.observed(points)
-        transcript: list[dict[str, Any]] = []
+        transcript: list[dict[str, Any]] = [{"reference": described(mixture)}]
         for number, multiplier in enumerate(multipliers):
             about = mixture
             released = joint_moments.release(
