@@ -102,7 +102,7 @@ def test_halving_the_noise_is_caught_by_the_residuals():
 
 @pytest.fixture(scope="module", params=["mean", "draw"])
 def played(request):
-    """What is given out, spec, release, state of the search after the reference, the reference and all mixtures used."""
+    """What is given out, spec, release, the search as the reference left it, the reference and all mixtures used."""
     spec, references, releases, searches = make_spec(relation="add_remove", rows=1300), [], [], []
 
     def watched(*args, rng, **given):
@@ -165,20 +165,25 @@ def test_every_iteration_has_noise_of_its_own_and_of_the_theorems_size(played):
     assert_fresh_noise(residuals)
 
 
-def _covered(aware, runs=60):
-    """How often the intervals of well separated means hold the truth, and with the noise left out of them."""
+def _covered(aware=True, away=0.0, runs=60):
+    """How often the intervals of well separated means hold the truth.
+
+    Moments are taken about a mixture whose means are wrong by so many of their standard deviations.
+    """
     spec, hits, count = make_spec(n_components=2, rows=4000), 0, 0
+    step = TRUTH.cholesky @ np.full(2, away / np.sqrt(2))
+    about = Mixture(TRUTH.weights, TRUTH.means + step, TRUTH.covariances)
     for run in range(runs):
         randomness = seeded(5, "cover", run)
         points = spec.inside(TRUTH.sample(4000, np.random.Generator(np.random.PCG64(1000 + run))))
         released = joint_moments.release(
-            observe(points), TRUTH, multiplier=20.0, neighbours=spec.neighbours,
+            observe(points), about, multiplier=20.0, neighbours=spec.neighbours,
             source=randomness.noise, ledger=Ledger(), label="joint moments",
         )  # fmt: skip
         if not aware:
             silent = {"count_deviation": 1e-9, "sum_deviation": 1e-9, "square_deviation": 1e-9}
             released = dataclasses.replace(released, **silent)
-        for k, interval in enumerate(Belief(TRUTH, released, spec).intervals(randomness.search)):
+        for k, interval in enumerate(Belief(about, released, spec).intervals(randomness.search)):
             inside = (interval["lower"] <= TRUTH.means[k]) & (TRUTH.means[k] <= interval["upper"])
             hits, count = hits + inside.sum(), count + 2
     return hits / count
@@ -188,6 +193,27 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     """95 % of 240 (binomial, false alarm 1e-4); intervals that do not know the noise hold it far less often."""
     assert _covered(aware=True) > stats.binom.ppf(1e-4, 240, 0.95) / 240
     assert _covered(aware=False) < 0.7
+
+
+@pytest.mark.parametrize("away", [0.5, 1.0])
+def test_intervals_hold_the_truth_also_where_the_iteration_before_was_wrong(away):
+    """The prior about the mixture before does not pull them to it (binomial, false alarm 1e-4)."""
+    assert _covered(away=away) > stats.binom.ppf(1e-4, 240, 0.95) / 240
+
+
+@pytest.mark.parametrize("deviation", [1.0, 300.0], ids=["little noise", "mostly noise"])
+def test_intervals_are_the_quantiles_of_draws(monkeypatch, deviation):
+    monkeypatch.setattr(posterior_sample, "INTERVAL_DRAWS", 300)
+    spec = make_spec(n_components=2)
+    released = Released(
+        np.array([300.0, 700.0]), np.full((2, 2), 40.0), np.tile(400 * np.eye(2), (2, 1, 1)), *[deviation] * 3
+    )
+    belief = Belief(TRUTH, released, spec)
+    means = [each.means for each in belief.draws(300, np.random.Generator(np.random.PCG64(1)))]
+    lower, upper = np.quantile(means, posterior_sample.TAILS, axis=0)
+    for k, told in enumerate(belief.intervals(np.random.Generator(np.random.PCG64(1)))):
+        assert told["lower"] == pytest.approx(lower[k])
+        assert told["upper"] == pytest.approx(upper[k])
 
 
 def test_draws_differ_scatter_about_the_mean_and_may_be_the_release():

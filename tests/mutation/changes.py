@@ -738,6 +738,21 @@ CHANGES = (
         (POSTERIOR_SAMPLE, "source=rng.noise,", 'source=__import__("copy").deepcopy(rng.noise),'),
     ),
     _change(
+        "posterior samples: intervals pulled to the iteration before",
+        OF_POSTERIOR_SAMPLE + "::test_intervals_hold_the_truth_also_where_the_iteration_before_was_wrong",
+        (POSTERIOR_SAMPLE, "return replace(self.steadying, kappa=1.0)", "return self.steadying"),
+    ),
+    _change(
+        "posterior samples: intervals of other means than the draws have",
+        OF_POSTERIOR_SAMPLE + "::test_intervals_are_the_quantiles_of_draws",
+        (
+            POSTERIOR_SAMPLE,
+            "_, shifts, _ = self._drawn(INTERVAL_DRAWS, rng)",
+            "_, shifts, _ = "
+            "self.posterior(self.steadying, self._as_uncertain(INTERVAL_DRAWS, rng)).draw(rng)",
+        ),
+    ),
+    _change(
         "inverse Wishart with one degree of freedom too many",
         OF_POSTERIOR,
         (POSTERIOR, "freedoms[..., None] - axes", "freedoms[..., None] + 1 - axes"),

@@ -12,16 +12,22 @@ that any number of them costs nothing more.
 
 A draw knows the noise: it first draws the exact statistics given the noisy ones (with a flat prior they are the noisy
 ones plus as much noise again), then parameters from the posterior given those. Without that an interval would be too
-short by the noise (Bernstein and Sheldon 2018). What the intervals do not know: responsibilities are taken as given,
-so they speak of the means of the groups that the last iteration formed, not of labels that are themselves in doubt;
-nor do they correct the clipping of records more than c standard deviations away. They are right for components well
-apart, and too short where components overlap.
+short by the noise (Bernstein and Sheldon 2018). For draws and intervals the prior of a mean, which is centred where the
+iteration before had it, is worth one record: so it matters little that this was elsewhere. The posterior mean is
+steadied instead: its prior is worth as many records as the noise is large, which pulls it back and makes the better
+density, but no interval is made from it. What the intervals do not know: responsibilities are taken as given, so they
+speak of the means of the groups that the last iteration formed, not of labels that are themselves in doubt; nor do they
+correct the clipping of records more than c standard deviations away from the mean before, which pulls a little towards
+it and shows only where there is hardly any other error (two dimensions, 4000 records, a mean before that was wrong by
+one standard deviation: 95 % intervals held the truth in 95 % of cases at a multiplier of 20, in 93 % at 2). They are
+right for components well apart, and too short where components overlap. The covariances of draws, which no interval is
+made of, keep the steadying prior: where noise rules they are those of the iteration before.
 
 When to use it: where the question is about the parameters and their uncertainty. As a density the posterior mean is
 close to what the same releases give without a prior.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -41,7 +47,6 @@ from privmix.privacy.ledger import Ledger
 
 INTERVAL_DRAWS = 2000
 TAILS = (0.025, 0.975)
-LARGEST_DEVIATION = 3.0  # of a mean from where the last iteration had it, in its own standard deviations
 
 
 @parameters
@@ -110,41 +115,47 @@ class Belief:
     spec: Spec
 
     @property
-    def prior(self) -> Conjugate:
+    def steadying(self) -> Conjugate:
         """Worth as many records of each component, as it was before, as the noise has in deviations; at least one."""
         d = self.about.dimensions
         strength = max(1.0, self.released.square_deviation)
         return Conjugate(alpha=1.0, kappa=strength, freedom=d + 1 + strength, scale=strength)
 
-    def posterior(self, noises: tuple[np.ndarray, ...] | None = None) -> Posterior:
+    @property
+    def open_minded(self) -> Conjugate:
+        """The same of the covariance; a mean is worth one record, so that it does not pull where it has been before."""
+        return replace(self.steadying, kappa=1.0)
+
+    def posterior(self, prior: Conjugate, noises: tuple[np.ndarray, ...] | None = None) -> Posterior:
         """Given the released moments, or those with other noise added."""
         moments = (self.released.counts, self.released.sums, self.released.squares)
         if noises is not None:
             moments = tuple(part + noise for part, noise in zip(moments, noises, strict=True))
         counts, sums, squares = moments
-        d = self.about.dimensions
-        squares = squares / clipped_variance(d, joint_moments.scheme(d).radius)
-        return posterior(counts, sums, squares, self.prior)
+        return posterior(counts, sums, squares / clipped_variance(self.about.dimensions, self.radius), prior)
+
+    @property
+    def radius(self) -> float:
+        """How far from where it was before a component's mean can be in its own standard deviations: as its records."""
+        return joint_moments.scheme(self.about.dimensions).radius
 
     @property
     def mean(self) -> Mixture:
-        """The posterior mean of the parameters."""
-        found = self.posterior()
+        """The posterior mean of the parameters, steadied: that makes a better density."""
+        found = self.posterior(self.steadying)
         return self._mixture(found.mean_weights, found.means, found.mean_covariances)
 
     def draws(self, count: int, rng: np.random.Generator) -> list[Mixture]:
         """Mixtures from the posterior that knows the noise."""
         if not count:
             return []
-        weights, means, covariances = self.posterior(self._as_uncertain(count, rng)).draw(rng)
-        return [self._mixture(*each) for each in zip(weights, means, covariances, strict=True)]
+        drawn = self._drawn(count, rng)
+        return [self._mixture(*each) for each in zip(*drawn, strict=True)]
 
     def intervals(self, rng: np.random.Generator) -> list[dict[str, Any]]:
         """For each component the 95 % credible interval of its mean on each axis, in normalised coordinates."""
-        _, shifts, _ = self.posterior(self._as_uncertain(INTERVAL_DRAWS, rng)).draw(rng)
-        means = self.about.means + np.einsum("kij,mkj->mki", self.about.cholesky, shifts)
-        means = self.spec.inside(means)
-        lower, upper = np.quantile(means, TAILS, axis=0)
+        _, shifts, _ = self._drawn(INTERVAL_DRAWS, rng)
+        lower, upper = np.quantile(self.spec.inside(self._placed(shifts)), TAILS, axis=0)
         return [
             {"component": k, "lower": lower[k].tolist(), "upper": upper[k].tolist()}
             for k in range(self.about.n_components)
@@ -160,6 +171,10 @@ class Belief:
             "their count: they are mostly the private reference."
         ]
 
+    def _drawn(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Weights, standardised means and covariances: the exact moments first, then parameters given those."""
+        return self.posterior(self.open_minded, self._as_uncertain(count, rng)).draw(rng)
+
     def _as_uncertain(
         self, count: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -168,10 +183,13 @@ class Belief:
         deviations = (released.count_deviation, released.sum_deviation, released.square_deviation)
         return like_noise(count, *self.about.means.shape, deviations, rng)
 
+    def _placed(self, shifts: np.ndarray) -> np.ndarray:
+        """Standardised means (..., K, d), within the radius, in the coordinates of the records."""
+        length = np.linalg.norm(shifts, axis=-1, keepdims=True)
+        shifts = shifts * (self.radius / np.maximum(length, self.radius))
+        return self.about.means + np.einsum("kij,...kj->...ki", self.about.cholesky, shifts)
+
     def _mixture(self, weights: np.ndarray, shifts: np.ndarray, shapes: np.ndarray) -> Mixture:
         """Standardised means and covariances in the coordinates of the records."""
-        length = np.linalg.norm(shifts, axis=1, keepdims=True)
-        shifts = shifts * np.minimum(1.0, LARGEST_DEVIATION / np.maximum(length, 1e-300))
         factor = self.about.cholesky
-        means = self.about.means + np.einsum("kij,kj->ki", factor, shifts)
-        return feasible(weights, means, factor @ shapes @ factor.transpose(0, 2, 1), self.spec)
+        return feasible(weights, self._placed(shifts), factor @ shapes @ factor.transpose(0, 2, 1), self.spec)
