@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from making import clusters, make_spec
+from making import assert_fresh_noise, assert_same, clusters, make_spec, restored, spied
 from pydantic import ValidationError
 from scipy import stats
 
@@ -168,22 +168,83 @@ def test_halving_the_noise_is_caught_by_the_residuals():
     assert stats.chi2.cdf(square / 4, residuals.size) < 1e-6
 
 
-def test_each_step_knows_only_what_was_released():
-    """Replayed from the transcript and public values."""
-    spec = make_spec(relation="add_remove")
-    mechanism = DpSgd(**QUICK, reference_share=0.0)
-    release = mechanism.fit(Records(clusters()), spec, BUDGET, seeded(1, "replay"))
-    mixture = em.public_start(spec.domain.lower, spec.domain.upper, 3, seeded(1, "replay").search)
-    size = mechanism.rate(spec) * 1000
+@pytest.fixture(
+    params=[(relation, unit) for relation in ("replace_one", "add_remove") for unit in ("record", "person")]
+)
+def played(request):
+    """Function of `reference_share`: spec, mechanism, release, units, references given, and (mixture, chosen) of steps.
+
+    There are 1000 records of 400 units at person level, and the public number of rows is another.
+    """
+    relation, unit = request.param
+    spec = make_spec(relation=relation, unit=unit, max_records=20, rows=1500)
+    owners = np.unique(np.random.Generator(np.random.PCG64(6)).integers(0, 400, 1000), return_inverse=True)[1]
+
+    def run(share):
+        references, totals, mechanism = [], [], DpSgd(steps=8, batch=300, reference_share=share)
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            spied(monkeypatch, dp_sgd, "reference", references)
+            spied(monkeypatch, _Units, "total", totals)
+            records = Records(clusters(), persons=owners + 7)
+            release = mechanism.fit(records, spec, BUDGET, seeded(1, "replay"))
+        units = owners if unit == "person" else np.arange(1000)
+        return spec, mechanism, release, units, references, [(args[1], args[3]) for args, _ in totals]
+
+    return run
+
+
+def _scales(spec, mechanism):
+    """The clipping norm, the noise of a sum, and the public divisor."""
     norm = dp_sgd.CLIP * gradient.typical_norm(2)
-    deviation = mechanism.multipliers(spec, BUDGET)[1] * norm / size
-    for step in release.transcript[1:]:
-        length = dp_sgd.FIRST_STEP * (dp_sgd.LAST_STEP / dp_sgd.FIRST_STEP) ** (step["step"] / 4)
-        mixture = dp_sgd.feasible(
-            *gradient.moved(mixture, np.array(step["gradient"]) / size, rate=length, noise=deviation), spec
-        )
-    assert release.mixture.means == pytest.approx(mixture.means, abs=1e-12)
-    assert release.mixture.covariances == pytest.approx(mixture.covariances, abs=1e-12)
+    sensitivity = norm if spec.domain.relation == "add_remove" else 2 * norm
+    rate = 0.2 if spec.domain.relation == "add_remove" else 1.0
+    return norm, mechanism.multipliers(spec, BUDGET)[1] * sensitivity, rate * 1500
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_each_step_knows_only_what_was_released(played, share):
+    """All mixtures, from the start to the result, from the transcript and public values, whichever the start is."""
+    spec, mechanism, release, _, references, steps = played(share)
+    told, *gradients = release.transcript
+    mixture = restored(told["start"])
+    if share:
+        ((_, start),) = references
+    else:
+        start = em.public_start(spec.domain.lower, spec.domain.upper, 3, seeded(1, "replay").search)
+        assert not references
+    assert_same(mixture, start)
+    _, sigma, size = _scales(spec, mechanism)
+    for step, (seen, _) in zip(gradients, steps, strict=True):
+        assert_same(seen, mixture)
+        length = dp_sgd.FIRST_STEP * (dp_sgd.LAST_STEP / dp_sgd.FIRST_STEP) ** (step["step"] / 7)
+        moved = gradient.moved(mixture, np.array(step["gradient"]) / size, rate=length, noise=sigma / size)
+        mixture = dp_sgd.feasible(*moved, spec)
+    assert_same(release.mixture, mixture)
+
+
+def test_each_step_releases_the_clipped_sum_over_units_with_fresh_noise(played):
+    """The sum over the chosen units, persons where the unit is a person, computed again from the records."""
+    spec, mechanism, release, units, _, steps = played(0.3)
+    norm, sigma, _ = _scales(spec, mechanism)
+    again, residuals = _Units(clusters(), units), []
+    for step, (mixture, chosen) in zip(release.transcript[1:], steps, strict=True):
+        if spec.domain.relation == "replace_one":
+            assert np.array_equal(chosen, np.arange(len(again)))
+        assert chosen.max() < len(again)
+        exact = again.total(mixture, norm, chosen)
+        residuals.append((np.array(step["gradient"]) - exact) / sigma)
+    assert_fresh_noise(residuals)
+
+
+def test_a_unit_is_what_the_relation_says(monkeypatch):
+    seen, persons = [], np.arange(1000) % 300
+    spied(monkeypatch, dp_sgd, "_Units", seen)
+    for unit in ("record", "person"):
+        spec = make_spec(unit=unit, max_records=4, relation="add_remove")
+        DpSgd(**QUICK).fit(Records(clusters(), persons=persons), spec, BUDGET, seeded(1, unit))
+    of_records, of_persons = (args[1] for args, _ in seen)
+    assert np.array_equal(of_records, np.arange(1000))
+    assert np.array_equal(of_persons, persons)
 
 
 def test_without_noise_it_climbs(recording):

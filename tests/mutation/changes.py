@@ -620,6 +620,32 @@ CHANGES = (
             'transcript.append({"batch": len(view), "step": step,',
         ),
     ),
+    _change(
+        "DP-SGD: records where persons are to be protected",
+        OF_DP_SGD + "::test_a_unit_is_what_the_relation_says",
+        (DP_SGD, "view.units(neighbours.unit)", 'view.units("record")'),
+    ),
+    _change(
+        "DP-SGD: divided by the true number of records",
+        OF_DP_SGD + "::test_each_step_knows_only_what_was_released",
+        (DP_SGD, "size = rate * spec.domain.rows", "size = rate * len(view)"),
+    ),
+    _change(
+        "DP-SGD: start refitted to the records",
+        OF_DP_SGD + "::test_each_step_knows_only_what_was_released",
+        (
+            DP_SGD,
+            "        size = rate * spec.domain.rows\n",
+            "        if for_reference is not None:\n"
+            "            mixture = em.loop(spec.observed(points), mixture, floor=spec.floor, max_iter=1).mixture\n"
+            "        size = rate * spec.domain.rows\n",
+        ),
+    ),
+    _change(
+        "DP-SGD: the same noise in every step",
+        OF_DP_SGD + "::test_each_step_releases_the_clipped_sum_over_units_with_fresh_noise",
+        (DP_SGD, "source=rng.noise,", 'source=__import__("copy").deepcopy(rng.noise),'),
+    ),
     # Output noise.
     _change(
         "sum over blocks taken to move by half",

@@ -77,7 +77,7 @@ class DpSgd(Mechanism):
         return for_reference, sampled_multiplier(rate, self.steps, budget, beside)
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """T noisy steps from a public start."""
+        """T noisy steps from the private reference, or from a public start."""
         neighbours, ledger, rate = self.relation(spec), Ledger(), self.rate(spec)
         for_reference, multiplier = self.multipliers(spec, budget)
         norm = self.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
