@@ -15,7 +15,7 @@ from privmix.mechanisms.noisy_moments import ROUND, NoisyMoments, Schedule, _dra
 from privmix.mechanisms.refinement import averaged, refine, updated
 from privmix.mixture import em
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import observe
+from privmix.mixture.observations import compress, observe
 from privmix.mixture.reduction import reduced
 from privmix.mixture.splitting import split
 from privmix.mixture.standardised import standardised_pass
@@ -113,6 +113,32 @@ def test_no_person_moves_the_release_further_than_its_sensitivity(relation):
         worst = max(worst, sizes.max())
     assert worst <= bound * (1 + 1e-9)
     assert worst >= 0.999 * bound
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("held", [1, 4], ids=["record", "person"])
+def test_merging_equal_records_moves_the_release_no_further(relation, held):
+    """Records stand in places that others have too, so that they enter with weights above one; as in a mechanism."""
+    shape = scheme(2)
+    unit = "record" if held == 1 else "person"
+    bound, worst = shape.sensitivity(Neighbours(unit, relation, held)), 0.0
+    for mixture in _mixtures(2):
+        places = _records(2, mixture)
+        common = np.repeat(places, 3, axis=0)
+
+        def merged(records, common=common, mixture=mixture):
+            observations = compress(observe(np.vstack([common, records])))
+            assert observations.weights.max() >= 3
+            return vector(standardised_pass(observations, mixture, shape.radius), shape)
+
+        base = merged(np.empty((0, 2)))
+        moved = np.array([merged(np.repeat(place[None], held, axis=0)) - base for place in places])
+        assert base == pytest.approx(_statistic(common, mixture))
+        sizes = np.linalg.norm(moved, axis=1)
+        if relation == "replace_one":
+            sizes = np.linalg.norm(moved[:, None] - moved[None], axis=2)
+        worst = max(worst, sizes.max())
+    assert 0.999 * bound <= worst <= bound * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("dimensions", range(1, 31))

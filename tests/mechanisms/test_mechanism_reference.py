@@ -4,13 +4,18 @@ import math
 
 import numpy as np
 import pytest
-from making import clusters, make_spec
+from making import Tape, assert_fresh_noise, assert_same, clusters, make_spec, spied
 
 from privmix.mechanisms import reference as module
-from privmix.mechanisms.base import seeded
+from privmix.mechanisms import refinement
+from privmix.mechanisms.base import Randomness, seeded
 from privmix.mechanisms.grid import nearly_cubic
-from privmix.mechanisms.joint_moments import scheme
+from privmix.mechanisms.joint_moments import scheme, vector
 from privmix.mechanisms.reference import ROUNDS, reference, standing_out
+from privmix.mechanisms.refinement import averaged, feasible, updated
+from privmix.mixture import em
+from privmix.mixture.observations import observe, observe_boxes
+from privmix.mixture.standardised import standardised_pass
 from privmix.privacy.ledger import Ledger
 
 
@@ -42,6 +47,55 @@ def test_the_grid_does_not_depend_on_the_data(monkeypatch):
     for points in (clusters(), np.zeros((7, 2))):
         reference(points, spec, spec.neighbours, multiplier=4.0, rng=seeded(1), ledger=Ledger())
     assert shapes[0].shape == shapes[1].shape
+
+
+def test_the_grid_reference_follows_from_the_noisy_counts():
+    """Computed again from the exact counts plus the noise on the tape, with the search begun where it was begun."""
+    spec, points = make_spec(rows=1300, relation="add_remove"), clusters()
+    tape = Tape(seeded(6, "tape").noise)
+    found = reference(
+        points, spec, spec.neighbours, multiplier=0.5, ledger=Ledger(),
+        rng=Randomness(tape, seeded(6, "tape").search),
+    )  # fmt: skip
+    ((sigma, noise),) = tape.drawn
+    assert sigma == pytest.approx(0.5)
+    grid = nearly_cubic(spec.domain.lower, spec.domain.upper, module.FINENESS * 1300 / 0.5)
+    noisy = np.bincount(grid.locate(points), minlength=grid.cells) + noise
+    lower, upper, weights = standing_out(grid, noisy, 0.5)
+    assert len(weights) >= 3
+    assert weights.sum() < 1300
+    boxes = observe_boxes(
+        np.vstack([lower, spec.domain.lower]),
+        np.vstack([upper, spec.domain.upper]),
+        np.append(weights, 1300 - weights.sum()),
+    )
+    again = em.fit(boxes, 3, floor=spec.floor, rng=seeded(6, "tape").search).mixture
+    assert_same(found, feasible(again.weights, again.means, again.covariances, spec))
+
+
+def test_the_reference_of_moments_follows_from_the_noisy_moments(monkeypatch):
+    """From a public start on every mixture is computed from the released moments before it."""
+    spec, points, releases = (
+        make_spec(dimensions=5, rows=1300, relation="add_remove"),
+        clusters(dimensions=5),
+        [],
+    )
+    spied(monkeypatch, refinement, "release", releases)
+    found = reference(
+        points, spec, spec.neighbours, multiplier=0.5, rng=seeded(6, "moments"), ledger=Ledger()
+    )  # fmt: skip
+    mixture = em.public_start(spec.domain.lower, spec.domain.upper, 3, seeded(6, "moments").search)
+    shape, iterates, residuals = scheme(5), [], []
+    sigma = 0.5 * math.sqrt(ROUNDS) * shape.sensitivity(spec.neighbours)
+    for (_, seen), released in releases:
+        assert_same(seen, mixture)
+        exact = vector(standardised_pass(observe(points), mixture, shape.radius), shape)
+        residuals.append((vector(released, shape) - exact) / sigma)
+        mixture = updated(mixture, released, spec, spec.neighbours)
+        iterates.append(mixture)
+    assert len(iterates) == ROUNDS
+    assert_same(found, averaged(iterates[ROUNDS // 2 :], spec))
+    assert_fresh_noise(residuals)
 
 
 def test_it_finds_separated_clusters():

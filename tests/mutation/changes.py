@@ -476,6 +476,15 @@ CHANGES = (
         (JOINT, "np.where(rows == columns, 1.0, math.sqrt(2.0))", "np.ones(len(rows))"),
     ),
     _change(
+        "noisy moments: weights of merged records count twice in squares",
+        OF_MOMENTS + "::test_merging_equal_records_moves_the_release_no_further",
+        (
+            STANDARDISED,
+            "squares += shared @ places",
+            "squares += (shared * observations.weights[first : first + width]) @ places",
+        ),
+    ),
+    _change(
         "noisy moments: replaced persons cost as much as added records",
         OF_MOMENTS + "::test_noise_has_the_scale_of_the_theorem",
         (
@@ -792,6 +801,38 @@ CHANGES = (
         "sensitivity of the reference histogram is that of one record",
         OF_REFERENCE,
         (REFERENCE, "reach = sensitivity.counts(neighbours).l2", "reach = 1.0"),
+    ),
+    _change(
+        "reference: exact counts as weights",
+        OF_REFERENCE + "::test_the_grid_reference_follows_from_the_noisy_counts",
+        (
+            REFERENCE,
+            "    if len(weights) < spec.n_components:\n",
+            "    inside = ((points >= lower[:, None]) & (points < upper[:, None])).all(axis=2)\n"
+            "    weights = np.maximum(inside.sum(axis=1), 0.5)\n"
+            "    if len(weights) < spec.n_components:\n",
+        ),
+    ),
+    _change(
+        "reference: the fit begun from the records",
+        OF_REFERENCE + "::test_the_grid_reference_follows_from_the_noisy_counts",
+        (
+            REFERENCE,
+            "    return feasible(fit.mixture.weights,",
+            "    fit = em.loop(spec.observed(points), fit.mixture, floor=spec.floor, max_iter=1)\n"
+            "    return feasible(fit.mixture.weights,",
+        ),
+    ),
+    _change(
+        "reference: moments from a start of the records",
+        OF_REFERENCE + "::test_the_reference_of_moments_follows_from_the_noisy_moments",
+        (
+            REFERENCE,
+            '    """Noisy EM from a public start."""\n'
+            "    mixture = em.public_start(spec.domain.lower, spec.domain.upper,",
+            '    """Noisy EM from a public start."""\n'
+            "    mixture = em.public_start(points.min(0), points.max(0),",
+        ),
     ),
     _change(
         "rounds forgotten in the reference",
