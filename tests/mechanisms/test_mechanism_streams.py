@@ -40,7 +40,13 @@ def test_another_job_draws_other_noise(change):
 
 
 def test_datasets_stages_replicates_and_worlds_draw_other_noise():
-    other = make_domain().model_copy(update={"dataset": "other"})
+    others = [
+        make_domain().model_copy(update={"dataset": "other"}),
+        make_domain(relation="add_remove"),
+        make_domain(unit="person"),
+        make_domain(max_records=2),
+        make_domain(rows=999),
+    ]
     purposes = [
         ("fit", 0),
         ("fit", 1),
@@ -48,7 +54,7 @@ def test_datasets_stages_replicates_and_worlds_draw_other_noise():
         ("worst record", "in", 0),
         ("worst record", "out", 0),
     ]
-    draws = [_first(JOB, purpose=purpose) for purpose in purposes] + [_first(JOB, other)]
+    draws = [_first(JOB, purpose=purpose) for purpose in purposes] + [_first(JOB, other) for other in others]
     assert len(set(draws)) == len(draws)
     assert _first(JOB) == _first(JOB)
 

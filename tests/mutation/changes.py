@@ -218,8 +218,9 @@ CHANGES = (
     _change(
         "replicate left out of the stream",
         OF_STREAMS,
-        (JOB, "self.components, *purpose)", "self.components)"),
+        (JOB, "*spec, *purpose)", "*spec)"),
     ),
+    _change("relation left out of the stream", OF_STREAMS, (JOB, "domain.relation, ", "")),
     _change("dataset left out of the stream", OF_STREAMS, (JOB, "domain.dataset, self.name", "self.name")),
     _change(
         "search and noise share a stream",
