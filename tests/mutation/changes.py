@@ -815,7 +815,7 @@ CHANGES = (
         ),
     ),
     _change(
-        "reference: the fit begun from the records",
+        "reference: a step of EM on the records after the fit",
         OF_REFERENCE + "::test_the_grid_reference_follows_from_the_noisy_counts",
         (
             REFERENCE,

@@ -14,14 +14,17 @@ A draw knows the noise: it first draws the exact statistics given the noisy ones
 ones plus as much noise again), then parameters from the posterior given those. Without that an interval would be too
 short by the noise (Bernstein and Sheldon 2018). For draws and intervals the prior of a mean, which is centred where the
 iteration before had it, is worth one record: so it matters little that this was elsewhere. The posterior mean is
-steadied instead: its prior is worth as many records as the noise is large, which pulls it back and makes the better
-density, but no interval is made from it. What the intervals do not know: responsibilities are taken as given, so they
-speak of the means of the groups that the last iteration formed, not of labels that are themselves in doubt; nor do they
-correct the clipping of records more than c standard deviations away from the mean before, which pulls a little towards
-it and shows only where there is hardly any other error (two dimensions, 4000 records, a mean before that was wrong by
-one standard deviation: 95 % intervals held the truth in 95 % of cases at a multiplier of 20, in 93 % at 2). They are
-right for components well apart, and too short where components overlap. The covariances of draws, which no interval is
-made of, keep the steadying prior: where noise rules they are those of the iteration before.
+steadied instead: its prior is worth as many records as the noise is large, which makes the better density where there
+is much noise, and no interval is made from it.
+
+What the intervals do not know: responsibilities are taken as given, so they speak of the means of the groups that the
+last iteration formed, not of labels that are themselves in doubt; they are right for components well apart, and too
+short where components overlap. Nor do they correct the clipping of records more than c standard deviations away from
+the mean of the iteration before, which pulls towards that mean. Where it was wrong by half a standard deviation 95 %
+intervals still held the truth in 95 % of cases (two dimensions, 4000 or 40 000 records, multipliers of 2 and 20);
+where it was wrong by a whole one, in 95 % and 93 % with 4000 records at multipliers of 20 and 2, but in 87 % and 64 %
+with 40 000: more iterations bring it nearer. The covariances of draws, which no interval is made of, keep the steadying
+prior: where noise rules they are those of the iteration before.
 
 When to use it: where the question is about the parameters and their uncertainty. As a density the posterior mean is
 close to what the same releases give without a prior.
