@@ -95,7 +95,7 @@ def choose(
     notes = [_note(chosen, spec)]
     if expected_loss(spec, epsilon) > LARGEST_LOSS / 2:
         notes.append(
-            f"The choice is nearly random: {number} blocks of records cannot tell the candidates apart "
+            f"That choice is nearly random: too few blocks of records ({number}) to tell the candidates apart "
             f"at ε = {epsilon:g}."
         )
     return Chosen(chosen, tuple(notes))
@@ -125,7 +125,7 @@ def scored(points: np.ndarray, units: np.ndarray, spec: Spec, search: np.random.
 
 
 def _note(number: int, spec: Spec) -> str:
-    return f"{number} Gaussians were chosen among {', '.join(map(str, spec.candidates))}."
+    return f"The number of Gaussians, {number}, was chosen among {', '.join(map(str, spec.candidates))}."
 
 
 def _fitted(points: np.ndarray, number: int, spec: Spec, search: np.random.Generator) -> Mixture:
