@@ -49,7 +49,7 @@ class DpSgd(Mechanism):
 
     trust: ClassVar[Literal["central", "local"]] = "central"
 
-    steps: Annotated[int, Field(ge=1, le=100_000)] = 100
+    steps: Annotated[int, Field(ge=1, le=100_000)] = 60
     batch: Annotated[int, Field(ge=1)] = 8192
     clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     reference_share: Annotated[float, Field(ge=0, lt=1)] = 0.3
