@@ -31,7 +31,7 @@ from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spe
 from privmix.mechanisms.bisection import Bisection, down_to
 from privmix.mechanisms.synopsis import Synopsis
 from privmix.privacy import noise, sensitivity
-from privmix.privacy.accounting import Budget, claim, gaussian_mu
+from privmix.privacy.accounting import Budget, gaussian_mu
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.relation import Neighbours
@@ -58,9 +58,7 @@ class NoisyTree(Mechanism):
         """One synopsis, then the best mixture that many searches find for it."""
         ledger = Ledger()
         synopsis = self.release(view, spec, budget, rng.noise, ledger)
-        fitted, notes = synopsis.fitted(spec, rng=rng.search, searches=self.searches)
-        spent = claim(ledger.events, budget, "linear")
-        return Release(fitted.mixture, ledger.events, spent, [synopsis.released], notes=notes)
+        return synopsis.modelled(spec, budget, ledger, rng=rng.search, searches=self.searches)
 
     def release(
         self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger

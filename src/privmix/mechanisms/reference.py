@@ -2,10 +2,9 @@
 
 Privacy. In up to three dimensions it is one Gaussian release of a histogram on a grid that public values fix
 (`sensitivity.counts`); everything after it (merging cells that do not stand out from the noise, the fit to them as
-boxes) is post-processing. In more
-dimensions a grid is empty, and it is ROUNDS joint releases of standardised moments from a public start, each at an
-equal part of the same μ² (`refinement.refine`); together they are one Gaussian release of the given multiplier
-(Dong, Roth, Su 2022, Corollary 2).
+boxes) is post-processing. In more dimensions a grid is empty, and it is ROUNDS joint releases of standardised moments
+from a public start, each at an equal part of the same μ² (`refinement.refine`); together they are one Gaussian release
+of the given multiplier (Dong, Roth, Su 2022, Corollary 2).
 """
 
 import math

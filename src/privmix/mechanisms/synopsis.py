@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from privmix.mechanisms import component_choice
-from privmix.mechanisms.base import Spec
+from privmix.mechanisms.base import Release, Spec
 from privmix.mixture import boxes
 from privmix.mixture.em import Fit
+from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.ledger import Ledger
 from privmix.privacy.response import project_to_simplex
 
 
@@ -86,3 +88,11 @@ class Synopsis:
                 f"so {supported} of {spec.n_components} Gaussians were fitted"
             )
         return fit, notes
+
+    def modelled(
+        self, spec: Spec, budget: Budget, ledger: Ledger, *, rng: np.random.Generator, searches: int
+    ) -> Release:
+        """The release of a mechanism that gives out this synopsis and nothing else."""
+        fit, notes = self.fitted(spec, rng=rng, searches=searches)
+        spent = claim(ledger.events, budget, "linear")
+        return Release(fit.mixture, ledger.events, spent, [self.released], notes=notes)
