@@ -1,10 +1,11 @@
 """The files between stages: what they hold, and how they are written whole or not at all."""
 
 import contextlib
+import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,8 @@ from pydantic import BaseModel, ConfigDict
 from privmix.errors import UserError
 
 METADATA_KEY = b"privmix"
+# Who must be trusted: a curator; nobody; or nobody, with a guarantee that hides a place among nearby ones alone.
+Trust = Literal["central", "local", "distance"]
 RESULT_SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("dataset", "mechanism", "method", "trust")]
     + [(name, pa.float64()) for name in ("epsilon", "delta")]
@@ -66,6 +69,9 @@ class Domain(Part):
     max_records_per_person: int
     visibility: Literal["public", "synthetic", "sensitive"]
     rows: int  # a public number of training records: exact where the relation keeps it, else as expected
+    persons: int | None = (
+        None  # a public number of people behind them, where people are the unit and it is known
+    )
 
     @property
     def lower(self) -> np.ndarray:
@@ -139,7 +145,7 @@ class Privacy(Part):
     delta: float
     unit: Literal["record", "person"]
     relation: Literal["replace_one", "add_remove"]
-    trust: Literal["central", "local"]
+    trust: Trust
     mode: Literal["benchmark", "release"]
     accountant: str
     ledger: tuple[dict[str, Any], ...]
@@ -152,6 +158,7 @@ class Proportion(Part):
     value: str
     estimate: float
     standard_error: float
+    exact: tuple[float, float]
     normal: tuple[float, float]
     chebyshev: tuple[float, float]
 
@@ -191,7 +198,9 @@ class PrivateInfo(Part):
     method: str
     parameters: dict[str, Any]
     privacy: Privacy
-    seconds: list[float]  # per replicate
+    reports: list[int]  # how many rows each replicate has, one replicate after another
+    asked: list[dict[str, Any]]  # what each replicate was asked, where that depends on earlier answers
+    seconds: list[float]  # per replicate; not in a release
     failure: str | None = None
 
 
@@ -201,7 +210,7 @@ class ScoresInfo(Part):
     dataset: str
     mechanism: str
     method: str
-    trust: Literal["central", "local"]
+    trust: Trust
     epsilon: float
     roc: list[tuple[float, float]]  # (false-positive rate, true-positive rate), loss attack, first replicate
     worst_person: str | None = None
@@ -213,6 +222,7 @@ BENCHMARK_NOTICE = (
     "Benchmark file: its noise comes from a known seed and several replicates share one dataset. "
     "It must not be published."
 )
+RELEASE_NOTICE = "Release: its noise comes from the operating system's entropy and was drawn once."
 
 
 @contextlib.contextmanager
@@ -303,9 +313,12 @@ def clean_schema(dimensions: int, attributes: tuple[str, ...]) -> pa.Schema:
 # Arrow's own conversions from and to Python import pandas, half a second in each of hundreds of jobs;
 # these two, over the same memory, do not.
 def arrow(values: np.ndarray | list[str]) -> pa.Array:
-    """Numbers or texts as an Arrow array."""
+    """Numbers or texts as an Arrow array; rows of several numbers as bytes of fixed length."""
     if isinstance(values, np.ndarray):
         numbers = np.ascontiguousarray(values)
+        if numbers.ndim > 1 or numbers.dtype.names:
+            width = numbers.nbytes // len(numbers) if len(numbers) else numbers[:0].dtype.itemsize
+            return pa.Array.from_buffers(pa.binary(width), len(numbers), [None, pa.py_buffer(numbers)])
         return pa.Array.from_buffers(
             pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)]
         )
@@ -315,10 +328,14 @@ def arrow(values: np.ndarray | list[str]) -> pa.Array:
 
 
 def column(table: pa.Table, name: str) -> np.ndarray:
-    """A column without missing values, read-only."""
+    """A column without missing values, read-only; bytes of fixed length as rows of uint8."""
     values = table[name].combine_chunks()
     if isinstance(values, pa.DictionaryArray):
         values = values.indices
+    if isinstance(values, pa.FixedSizeBinaryArray):
+        width = values.type.byte_width
+        content = np.frombuffer(values.buffers()[1], dtype=np.uint8)
+        return content[values.offset * width :][: len(values) * width].reshape(len(values), width)
     return np.from_dlpack(values)
 
 
@@ -337,27 +354,74 @@ def read_clean(path: Path) -> CleanData:
     )
 
 
+def clean_info(path: Path) -> CleanInfo:
+    """What a clean Parquet says of itself."""
+    return info_of(read_schema(path), CleanInfo)
+
+
 def train_batches(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
     """The training points of a clean Parquet, so many rows at a time, (n, d): for `mixture.stream`."""
+    for points, _ in train_parts(path, rows):
+        yield points
+
+
+def train_parts(path: Path, rows: int = 2**17) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """The training points and the codes of their attributes, so many rows at a time."""
     # Without these two Arrow holds the whole of the wanted columns, or of a row group of them, while it reads.
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
         axes = [name for name in file.schema_arrow.names if name.startswith("x")]
-        for batch in file.iter_batches(rows, columns=[*axes, "split"], use_threads=False):
+        codes = [name for name in file.schema_arrow.names if name.startswith("c_")]
+        for batch in file.iter_batches(rows, columns=[*axes, *codes, "split"], use_threads=False):
             split = batch.column("split")
             train = np.from_dlpack(split.indices) == split.dictionary.to_pylist().index("train")
-            yield np.column_stack([np.from_dlpack(batch.column(name))[train] for name in axes])
+            read = {name: np.from_dlpack(batch.column(name))[train] for name in (*axes, *codes)}
+            points = np.column_stack([read[name] for name in axes])
+            yield points, {name.removeprefix("c_"): read[name] for name in codes}
+
+
+@contextlib.contextmanager
+def private_writer(path: Path) -> Iterator["PrivateWriter"]:
+    """A private Parquet that is written part by part, and is there only if the block succeeds."""
+    with replacing(path) as temporary:
+        writer = PrivateWriter(temporary)
+        yield writer
+        writer.close()
+
+
+class PrivateWriter:
+    """Writes rows of reports, and at the end what the file says of itself."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.folder = path.parent
+        self._writer: pq.ParquetWriter | None = None
+        self.info: PrivateInfo | None = None  # to be set before the end
+
+    def write(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Add rows."""
+        table = pa.table({name: arrow(values) for name, values in columns.items()})
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, table.schema, compression="zstd", store_schema=True)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, pa.schema([]))
+        self._writer.add_key_value_metadata({METADATA_KEY: self.info.model_dump_json().encode()})
+        self._writer.close()
 
 
 def read_private(path: Path) -> tuple[PrivateInfo, list[dict[str, np.ndarray]]]:
     """What a private Parquet says of itself, and the columns of each replicate's reports."""
     table = read_table(path)
+    info = info_of(table, PrivateInfo)
     columns = {name: column(table, name) for name in table.column_names}
-    number = columns.pop("replicate")
-    replicates = [
-        {name: values[number == replicate] for name, values in columns.items()}
-        for replicate in np.unique(number)
+    ends = np.cumsum([0, *info.reports])
+    return info, [
+        {name: values[start:end] for name, values in columns.items()}
+        for start, end in itertools.pairwise(ends)
     ]
-    return info_of(table, PrivateInfo), replicates
 
 
 def dumps(value: Any) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from making import clusters, make_spec
 
-from privmix.errors import MechanismFailure, UserError
+from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.gaussian_input import GaussianInput
@@ -17,6 +17,7 @@ from privmix.mechanisms.randomized_response import RandomizedResponse
 from privmix.mechanisms.running import run
 from privmix.privacy.accounting import Budget, gaussian_delta
 
+LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust == "local"]
 ATTRIBUTES = (("night", ("no", "yes")), ("colour", ("red", "green", "blue")))
 
 
@@ -62,26 +63,28 @@ def test_claim_is_the_budget(mechanism):
     assert reports.claim.delta == (1e-6 if isinstance(mechanism, GaussianInput) else 0.0)
 
 
-def test_answers_of_one_record_add_up_to_the_budget():
+@pytest.mark.parametrize("method", LOCAL)
+def test_answers_of_one_record_add_up_to_the_budget(method):
     spec = make_spec(attributes=ATTRIBUTES)
-    _, channels = RandomizedResponse(attribute_share=0.3).channels(spec, 2.0)
-    assert channels["cell"].epsilon == pytest.approx(1.4)
-    assert channels["a_night"].epsilon == channels["a_colour"].epsilon == pytest.approx(0.3)
-    _, without = RandomizedResponse(attribute_share=0).channels(spec, 2.0)
-    assert list(without) == ["cell"]
-    assert without["cell"].epsilon == 2.0
+    plan = registry.build(method, {"attribute_share": 0.3}).plan(spec, Budget(2.0, 1e-6))
+    assert plan.budget.epsilon == pytest.approx(1.4)
+    assert plan.attribute_epsilon == pytest.approx(0.3)
+    without = registry.build(method, {"attribute_share": 0}).plan(spec, Budget(2.0, 1e-6))
+    assert (without.budget.epsilon, without.attribute_epsilon) == (2.0, 0.0)
 
 
 def test_grid_depends_on_public_values_alone():
     """The rule sees only N, epsilon and the box; more of either gives no fewer cells."""
     mechanism = RandomizedResponse()
-    cells = [
-        [mechanism.grid(make_spec(rows=rows), epsilon).cells for epsilon in (0.1, 1.0, 10.0)]
-        for rows in (100, 10_000, 1_000_000)
-    ]
-    assert np.array_equal(cells, np.sort(cells, axis=0))
-    assert np.array_equal(cells, np.sort(cells, axis=1))
-    assert cells[0][0] >= 2
+
+    def cells(rows, epsilon):
+        spec = make_spec(rows=rows)
+        return mechanism.channel(spec, mechanism.plan(spec, Budget(epsilon, 0.0)))[0].cells
+
+    table = [[cells(rows, epsilon) for epsilon in (0.1, 1.0, 10.0)] for rows in (100, 10_000, 1_000_000)]
+    assert np.array_equal(table, np.sort(table, axis=0))
+    assert np.array_equal(table, np.sort(table, axis=1))
+    assert table[0][0] >= 2
 
 
 def test_every_point_of_the_box_is_in_exactly_its_cell():
@@ -142,7 +145,7 @@ def test_reports_hold_nothing_but_answers():
     reports = RandomizedResponse().privatise(Records(clusters(), codes), spec, Budget(1.0, 0.0), seeded(1))
     assert set(reports.columns) == {"cell", "a_night"}
     rows = LaplaceInput().privatise(Records(clusters(), codes), spec, Budget(1.0, 0.0), seeded(1))
-    assert set(rows.columns) == {"y0", "y1"}
+    assert set(rows.columns) == {"y0", "y1", "a_night"}
 
 
 @pytest.mark.parametrize("mechanism", [LaplaceInput(), GaussianInput(), RandomizedResponse()])
@@ -151,13 +154,6 @@ def test_extreme_budgets_and_tiny_data_give_valid_mixtures(mechanism):
         spec = make_spec(rows=len(points))
         mixture = run(mechanism, Records(points), spec, Budget(epsilon, 1e-6), seeded(1)).mixture
         assert np.isfinite(mixture.log_density(points)).all()
-
-
-def test_person_level_is_refused_rather_than_claimed():
-    spec = make_spec(unit="person", max_records=3)
-    for mechanism in (LaplaceInput(), GaussianInput(), RandomizedResponse()):
-        with pytest.raises(MechanismFailure, match="unit: person"):
-            mechanism.privatise(Records(clusters()), spec, Budget(1.0, 1e-6), seeded(1))
 
 
 @pytest.mark.parametrize(

@@ -156,12 +156,13 @@ def _isolated(entry: Entry, person: np.ndarray, key: bytes, overridden: bool) ->
 
 def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
     """What is public. Where neighbours differ in their number of records, a public figure stands for it."""
-    privacy, rows = entry.privacy, train
+    privacy, rows, persons = entry.privacy, train, None
     if not privacy.rows_are_public:
-        kept = entry.expected.rows
+        kept, part = entry.expected.rows, 1 - split.share(entry.expected.rows)
         if privacy.unit == "person" and entry.expected.persons is not None:
             kept = min(kept, entry.expected.persons * privacy.max_records_per_person)
-        rows = round(kept * (1 - split.share(entry.expected.rows)))
+            persons = round(entry.expected.persons * part)
+        rows = round(kept * part)
     return Domain(
         dataset=entry.name,
         title=entry.title,
@@ -175,6 +176,7 @@ def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
         max_records_per_person=entry.privacy.max_records_per_person,
         visibility=entry.visibility,
         rows=rows,
+        persons=persons,
     )
 
 

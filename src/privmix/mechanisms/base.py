@@ -6,14 +6,14 @@ the reports alone. Everything that a mechanism knows beside its view is public a
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import pydantic.dataclasses
 from pydantic import ConfigDict
 
-from privmix.artefacts import CleanData, Domain, Fitted, PrivateInfo, Proportion
-from privmix.errors import MechanismFailure, UserError
+from privmix.artefacts import CleanData, Domain, Fitted, PrivateInfo, Proportion, Trust
+from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 from privmix.mixture.observations import Observations, compress, observe
 from privmix.privacy.accounting import Budget, Claim
@@ -38,6 +38,11 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.points)
+
+    def taken(self, rows: np.ndarray) -> "Records":
+        """The records of these rows, in that order."""
+        persons = None if self.persons is None else self.persons[rows]
+        return Records(self.points[rows], {name: code[rows] for name, code in self.codes.items()}, persons)
 
     def with_point(self, row: int, point: np.ndarray) -> "Records":
         """The neighbour in which one record stands elsewhere."""
@@ -124,17 +129,23 @@ def seeded(master_seed: int, *purpose: str | int | float) -> Randomness:
 
 @dataclass(frozen=True)
 class Reports:
-    """What a local mechanism makes of the records: one value per column and record, and its ledger."""
+    """What a local mechanism makes of the records: one row per report, and what one person's reports cost."""
 
     columns: Mapping[str, np.ndarray]
     events: Sequence[Event]
     claim: Claim
+    asked: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # public: what was asked in the light of earlier answers
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
 
 
-def reports_of(info: PrivateInfo, columns: Mapping[str, np.ndarray]) -> Reports:
+def reports_of(info: PrivateInfo, replicate: int, columns: Mapping[str, np.ndarray]) -> Reports:
     """One replicate's reports as a private file holds them."""
     claim = Claim(info.privacy.epsilon, info.privacy.delta)
-    return Reports(columns, from_rows(info.privacy.ledger), claim)
+    return Reports(columns, from_rows(info.privacy.ledger), claim, info.asked[replicate])
 
 
 @dataclass(frozen=True)
@@ -165,7 +176,7 @@ class Release:
 class Mechanism:
     """Base of all mechanisms."""
 
-    trust: ClassVar[Literal["central", "local"]]
+    trust: ClassVar[Trust] = "central"
     private: ClassVar[bool] = True
     # Whether `fit` itself chooses among `Spec.candidates`, at no cost beyond what it releases anyway.
     chooses_components: ClassVar[bool] = False
@@ -176,16 +187,8 @@ class Mechanism:
         return "linear"
 
     def relation(self, spec: Spec) -> Neighbours:
-        """Whom the guarantee protects, or MechanismFailure where this mechanism cannot give it."""
-        if self.trust == "central":
-            return spec.neighbours
-        if spec.domain.unit == "person":
-            raise MechanismFailure(
-                f"this mechanism protects one record, and {spec.domain.dataset} asks for unit: person; "
-                "set `privacy.unit: record` in its catalog entry, knowing that a person with several records "
-                "is then protected less."
-            )
-        return Neighbours("record", "replace_one")
+        """Whom the guarantee protects."""
+        return spec.neighbours
 
     def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
         """Randomise each record on its own (local mechanisms)."""

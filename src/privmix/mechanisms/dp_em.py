@@ -24,7 +24,7 @@ that noise has chosen costs thousands of nats.
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -48,8 +48,6 @@ MOSTLY_NOISE = (
 @parameters
 class DpEm(Mechanism):
     """`noise`: llg (Laplace, Laplace, Gaussian) or ggg for weights, means and second moments."""
-
-    trust: ClassVar[Literal["central", "local"]] = "central"
 
     noise: Literal["llg", "ggg"] = "ggg"
     composition: Composition = "exact"

@@ -21,7 +21,7 @@ dimension, and at person level costs nothing more than the clipping of a person'
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -46,8 +46,6 @@ MOSTLY_NOISE = 1.0  # noise of a mean gradient, in shares of an equal weight
 @parameters
 class DpSgd(Mechanism):
     """`batch`: records of a step, on average; `clip`: C, or by dimensions; `reference_share`: of μ², for the start."""
-
-    trust: ClassVar[Literal["central", "local"]] = "central"
 
     steps: Annotated[int, Field(ge=1, le=100_000)] = 60
     batch: Annotated[int, Field(ge=1)] = 8192

@@ -5,17 +5,20 @@ Privacy. A record lies in the public box, so replacing it moves its row by at mo
 stays under (ε, δ) (Balle and Wang 2018, Theorem 8) makes the row (ε, δ)-LDP for every ε > 0.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms import input_noise
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters
+from privmix.mechanisms.base import Spec, parameters
+from privmix.mechanisms.local import Answers, LocalMechanism, Plan
+from privmix.mixture import em
 from privmix.mixture.scale_mixture import gaussian_scales
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, claim, gaussian_mu
+from privmix.privacy.accounting import gaussian_mu
 from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
 
 
 def diameter(spec: Spec) -> float:
@@ -24,37 +27,29 @@ def diameter(spec: Spec) -> float:
 
 
 @parameters
-class GaussianInput(Mechanism):
+class GaussianInput(LocalMechanism):
     """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise)."""
-
-    trust: ClassVar[Literal["central", "local"]] = "local"
-    chooses_components: ClassVar[bool] = True
 
     reading: Annotated[input_noise.Reading, Field(validation_alias="fit")] = "aware"
 
-    @property
-    def accountant(self) -> str:
-        """One Gaussian release, accounted exactly."""
-        return "exact"
-
-    def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
+    def answer(
+        self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
+    ) -> Answers:
         """Rows plus Gaussian noise."""
-        self.relation(spec)
-        ledger = Ledger()
         rows = noise.gaussian(
-            spec.inside(records.points),
+            points,
             sensitivity=diameter(spec),
-            multiplier=1 / gaussian_mu(budget.epsilon, budget.delta),
-            source=rng.noise,
+            multiplier=1 / gaussian_mu(plan.budget.epsilon, plan.budget.delta),
+            source=source,
             ledger=ledger,
             label="record",
             coordinates=len(spec.domain.axes),
         )
-        return Reports(input_noise.report_columns(rows), ledger.events, claim(ledger.events, budget, "exact"))
+        return input_noise.noisy_rows(rows)
 
-    def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """A mixture from the reports."""
-        sigma = diameter(spec) / gaussian_mu(budget.epsilon, budget.delta)
-        scales = gaussian_scales(sigma, len(spec.domain.axes))
-        fitted = input_noise.fit_rows(view, spec, scales, self.reading, rng)
-        return Release(fitted.mixture, view.events, view.claim, notes=list(fitted.notes))
+    def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> em.Fit:
+        """A mixture of the rows, or of what is behind them."""
+        sigma = diameter(spec) / gaussian_mu(plan.budget.epsilon, plan.budget.delta)
+        return input_noise.fit_rows(
+            answers, spec, gaussian_scales(sigma, len(spec.domain.axes)), self.reading, rng
+        )

@@ -5,7 +5,8 @@ from typing import Literal
 import numpy as np
 
 from privmix.mechanisms import component_choice
-from privmix.mechanisms.base import Randomness, Reports, Spec
+from privmix.mechanisms.base import Spec
+from privmix.mechanisms.local import Answers
 from privmix.mixture import deconvolve, em
 from privmix.mixture.deconvolve import ScaleMixture
 from privmix.mixture.observations import observe
@@ -13,22 +14,25 @@ from privmix.mixture.observations import observe
 Reading = Literal["naive", "aware"]
 
 
-def report_columns(rows: np.ndarray) -> dict[str, np.ndarray]:
-    """One report column per axis."""
-    return {f"y{axis}": rows[:, axis] for axis in range(rows.shape[1])}
+def noisy_rows(rows: np.ndarray) -> Answers:
+    """One column per axis, in single precision: what it rounds off lies far below the noise, and is gone for all."""
+    return Answers({f"y{axis}": rows[:, axis].astype(np.float32) for axis in range(rows.shape[1])})
 
 
-def fit_rows(reports: Reports, spec: Spec, noise: ScaleMixture, reading: Reading, rng: Randomness) -> em.Fit:
+def fit_rows(
+    answers: Answers, spec: Spec, noise: ScaleMixture, reading: Reading, rng: np.random.Generator
+) -> em.Fit:
     """`naive` takes the noisy rows for records; `aware` maximises the likelihood through the noise.
 
     The reports are never clipped: that would bend the noise whose shape `aware` relies on.
     """
-    rows = np.column_stack([reports.columns[f"y{axis}"] for axis in range(len(spec.domain.axes))])
+    axes = range(len(spec.domain.axes))
+    rows = np.column_stack([answers.columns[f"y{axis}"] for axis in axes]).astype(np.float64)
     observations = observe(rows)
 
     def naive(number: int) -> em.Fit:
         # As anyone would who takes the rows at face value: no search for what the noise has buried.
-        return em.fit(observations, number, floor=spec.floor, rng=rng.search, starts=2, relocations=0)
+        return em.fit(observations, number, floor=spec.floor, rng=rng, starts=2, relocations=0)
 
     def aware(number: int) -> em.Fit:
         return deconvolve.fit(
@@ -38,7 +42,7 @@ def fit_rows(reports: Reports, spec: Spec, noise: ScaleMixture, reading: Reading
             lower=spec.domain.lower,
             upper=spec.domain.upper,
             floor=spec.floor,
-            rng=rng.search,
+            rng=rng,
         )
 
     return component_choice.freely(spec, naive if reading == "naive" else aware, records=len(rows))

@@ -5,16 +5,19 @@ Privacy. A record lies in the public box, so replacing it moves its row by at mo
 ε-LDP (Dwork et al. 2006, Theorem 1). The fit sees the rows alone.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms import input_noise
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters
-from privmix.mixture.deconvolve import laplace_scales
+from privmix.mechanisms.base import Spec, parameters
+from privmix.mechanisms.local import Answers, LocalMechanism, Plan
+from privmix.mixture import em
+from privmix.mixture.scale_mixture import laplace_scales
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
 
 
 def diameter(spec: Spec) -> float:
@@ -23,33 +26,27 @@ def diameter(spec: Spec) -> float:
 
 
 @parameters
-class LaplaceInput(Mechanism):
+class LaplaceInput(LocalMechanism):
     """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise)."""
-
-    trust: ClassVar[Literal["central", "local"]] = "local"
-    chooses_components: ClassVar[bool] = True
 
     reading: Annotated[input_noise.Reading, Field(validation_alias="fit")] = "aware"
 
-    def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
+    def answer(
+        self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
+    ) -> Answers:
         """Rows plus Laplace noise."""
-        self.relation(spec)
-        ledger = Ledger()
         rows = noise.laplace(
-            spec.inside(records.points),
+            points,
             sensitivity=diameter(spec),
-            epsilon=budget.epsilon,
-            source=rng.noise,
+            epsilon=plan.budget.epsilon,
+            source=source,
             ledger=ledger,
             label="record",
             coordinates=len(spec.domain.axes),
         )
-        return Reports(
-            input_noise.report_columns(rows), ledger.events, claim(ledger.events, budget, "linear")
-        )
+        return input_noise.noisy_rows(rows)
 
-    def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """A mixture from the reports."""
-        scales = laplace_scales(diameter(spec) / budget.epsilon, len(spec.domain.axes))
-        fitted = input_noise.fit_rows(view, spec, scales, self.reading, rng)
-        return Release(fitted.mixture, view.events, view.claim, notes=list(fitted.notes))
+    def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> em.Fit:
+        """A mixture of the rows, or of what is behind them."""
+        scales = laplace_scales(diameter(spec) / plan.budget.epsilon, len(spec.domain.axes))
+        return input_noise.fit_rows(answers, spec, scales, self.reading, rng)

@@ -20,7 +20,7 @@ better where they are clustered. Above four coordinates a grid has too few cells
 
 import base64
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -43,7 +43,6 @@ RECORDS_PER_CELL = 3.0  # c, at ε = 1
 class NoisyGrid(Mechanism):
     """`searches`: restarts of the fit, which cost no privacy."""
 
-    trust: ClassVar[Literal["central", "local"]] = "central"
     chooses_components: ClassVar[bool] = True
 
     searches: Annotated[int, Field(ge=1)] = 8

@@ -37,7 +37,7 @@ optimum.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -95,8 +95,6 @@ class Schedule:
 @parameters
 class NoisyMoments(Mechanism):
     """`iterations`: T, the number of releases; chosen from public values where it is left out."""
-
-    trust: ClassVar[Literal["central", "local"]] = "central"
 
     iterations: Annotated[int, Field(ge=1)] | None = None
 

@@ -47,7 +47,6 @@ LEAST_PART = 50_000  # no part is split that holds fewer than one in so many rec
 class NoisyTree(Mechanism):
     """`shape_share`: the part of ε for the shape. `searches`: restarts of the fit, which cost no privacy."""
 
-    trust: ClassVar[Literal["central", "local"]] = "central"
     chooses_components: ClassVar[bool] = True
 
     noise: Literal["laplace", "gaussian"] = "laplace"

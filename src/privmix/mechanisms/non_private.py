@@ -1,6 +1,6 @@
 """EM on the records themselves: the ceiling of accuracy, and no privacy at all."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -14,7 +14,6 @@ from privmix.privacy.accounting import Budget, Claim
 class NonPrivate(Mechanism):
     """The best of several searches by training likelihood; nothing about it is private."""
 
-    trust: ClassVar[Literal["central", "local"]] = "central"
     private: ClassVar[bool] = False
     chooses_components: ClassVar[bool] = True
 

@@ -21,7 +21,7 @@ the result is the reference.
 """
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -47,8 +47,6 @@ LEAST_VARIANCE = 0.05  # of the reference's, that a noisy covariance may fall to
 @parameters
 class OutputNoise(Mechanism):
     """`blocks`: M, or by public values; `radius`: R; `reference_share`: the part of μ² that the reference gets."""
-
-    trust: ClassVar[Literal["central", "local"]] = "central"
 
     blocks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     radius: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0

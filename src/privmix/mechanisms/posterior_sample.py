@@ -31,7 +31,7 @@ close to what the same releases give without a prior.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -55,8 +55,6 @@ TAILS = (0.025, 0.975)
 @parameters
 class PosteriorSample(Mechanism):
     """`samples`: draws to give; `released`: what stands as the mixture, the posterior mean or one draw."""
-
-    trust: ClassVar[Literal["central", "local"]] = "central"
 
     iterations: Annotated[int, Field(ge=1, le=1000)] = 5
     samples: Annotated[int, Field(ge=0, le=10_000)] = 20

@@ -37,6 +37,6 @@ def fit(
 
 def run(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
     """The whole mechanism in memory."""
-    if mechanism.trust == "local":
+    if mechanism.trust != "central":
         return fit(mechanism, mechanism.privatise(records, spec, budget, rng), spec, budget, rng)
     return fit(mechanism, records, spec, budget, rng)

@@ -17,7 +17,7 @@ data here it is as good as `noisy_tree` with all of ε, within what their search
 """
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -38,7 +38,6 @@ EXPECTED_GAIN = 0.01  # nats that a fit to boxes loses by their width, roughly
 class TreeThenMoments(Mechanism):
     """`tree_share`: the part of ε for the tree. `iterations`: joint releases after it. `searches`: of the tree."""
 
-    trust: ClassVar[Literal["central", "local"]] = "central"
     chooses_components: ClassVar[bool] = True
 
     tree_share: Annotated[float, Field(gt=0, lt=1)] = 0.8

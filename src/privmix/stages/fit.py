@@ -5,7 +5,6 @@ from pathlib import Path
 
 from privmix import stages
 from privmix.artefacts import (
-    BENCHMARK_NOTICE,
     Domain,
     Fitted,
     ModelFile,
@@ -28,7 +27,11 @@ def views(
         data = read_clean(clean)
         return data.info.domain, [training_records(data)] * replicates, None
     info, reports = read_private(private)
-    return info.domain, [reports_of(info, columns) for columns in reports], info.failure
+    return (
+        info.domain,
+        [reports_of(info, number, columns) for number, columns in enumerate(reports)],
+        info.failure,
+    )
 
 
 def main() -> None:
@@ -52,7 +55,7 @@ def main() -> None:
     except MechanismFailure as error:
         failure, models = str(error), []
     model = ModelFile(
-        notice=BENCHMARK_NOTICE,
+        notice=job.notice,
         domain=domain,
         mechanism=job.name,
         method=job.method,

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privmix.artefacts import Domain, Privacy, dumps
+import numpy as np
+
+from privmix.artefacts import BENCHMARK_NOTICE, RELEASE_NOTICE, Domain, Privacy, dumps
+from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism, Randomness, Spec, seeded
 from privmix.privacy.accounting import Budget, Claim
+from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Event, to_rows
 
 
@@ -25,7 +29,17 @@ class Job:
     components: tuple[int, ...]  # one number, or those to choose among
     choice_share: float
     replicates: int
-    seed: int
+    seed: int | None  # None for a release
+
+    @property
+    def release(self) -> bool:
+        """Whether what is made may be published: no seed, one replicate."""
+        return self.seed is None
+
+    @property
+    def notice(self) -> str:
+        """What a file of this job says first."""
+        return RELEASE_NOTICE if self.release else BENCHMARK_NOTICE
 
     def spec(self, domain: Domain) -> Spec:
         """What the mechanism may know of the domain."""
@@ -34,7 +48,9 @@ class Job:
         return Spec(domain, max(self.components), self.components, self.choice_share)
 
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
-        """The stream of this job for that purpose: no two jobs, budgets or settings share noise."""
+        """The stream of this job for that purpose: no two jobs, budgets or settings share noise. A release has none."""
+        if self.release:
+            return Randomness(ExactNoise(), np.random.default_rng())
         settings = dumps({"method": self.method, **self.parameters})
         budget = (self.budget.epsilon, self.budget.delta)
         public = (domain.unit, domain.relation, domain.max_records_per_person, domain.rows)
@@ -53,14 +69,14 @@ class Job:
             unit=neighbours.unit,
             relation=neighbours.relation,
             trust=self.mechanism.trust,
-            mode="benchmark",
+            mode="release" if self.release else "benchmark",
             accountant=self.mechanism.accountant,
             ledger=to_rows(events),
         )
 
 
-def parser(stage: str, description: str) -> argparse.ArgumentParser:
-    """A parser with the shared arguments."""
+def parser(stage: str, description: str, *, releases: bool = False) -> argparse.ArgumentParser:
+    """A parser with the shared arguments; a stage that can make what may be published takes `--release` for a seed."""
     arguments = argparse.ArgumentParser(prog=f"python -m privmix.stages.{stage}", description=description)
     arguments.add_argument("--mechanism", required=True, help="id of the mechanism in the configuration")
     arguments.add_argument(
@@ -77,13 +93,25 @@ def parser(stage: str, description: str) -> argparse.ArgumentParser:
     )
     arguments.add_argument("--choice-share", type=float, default=0.0, help="part of epsilon for that choice")
     arguments.add_argument("--replicates", type=int, default=1)
-    arguments.add_argument("--seed", required=True, type=int, help="master seed of the benchmark")
+    origin = arguments.add_mutually_exclusive_group(required=True)
+    origin.add_argument("--seed", type=int, help="master seed of the benchmark")
+    if releases:
+        origin.add_argument(
+            "--release",
+            action="store_true",
+            help="draw from the operating system's entropy, once: the file may be published",
+        )
     return arguments
 
 
 def parse(arguments: argparse.ArgumentParser) -> tuple[Job, argparse.Namespace]:
     """The job, and the stage's own arguments."""
     given = arguments.parse_args()
+    if given.seed is None and given.replicates != 1:
+        raise UserError(
+            f"--release makes one replicate, not {given.replicates}: several would spend the budget several times; "
+            "leave --replicates out."
+        )
     values = dict(given.parameters)
     method = values.pop("method", "")
     job = Job(

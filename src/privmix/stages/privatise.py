@@ -1,56 +1,69 @@
-"""Privatise: the records randomise themselves, and only their reports are written."""
+"""Privatise: the records randomise themselves, and only their reports are written, in no order."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-
 from privmix import stages
-from privmix.artefacts import BENCHMARK_NOTICE, PrivateInfo, arrow, read_clean, write_table
+from privmix.artefacts import PrivateInfo, PrivateWriter, clean_info, private_writer, read_clean, train_parts
 from privmix.errors import MechanismFailure
-from privmix.mechanisms.base import training_records
+from privmix.mechanisms.base import Records, training_records
+from privmix.mechanisms.collection import collect, shuffling
 from privmix.privacy.accounting import Claim
 from privmix.stages import job as jobs
 
 
-def main() -> None:
-    """Read the clean records, write one report per record and replicate."""
-    parser = jobs.parser("privatise", __doc__)
-    parser.add_argument("--clean", required=True, type=Path)
-    parser.add_argument("--output", required=True, type=Path)
-    job, given = jobs.parse(parser)
-    clean = read_clean(given.clean)
-    domain = clean.info.domain
-    records = training_records(clean)
-    tables, seconds, failure = [], [], None
+def parts(clean: Path, whole: bool) -> Iterator[Records]:
+    """The training records: part by part, or all at once where a mechanism or a person's records need it."""
+    if whole:
+        yield training_records(read_clean(clean))
+    else:
+        for points, codes in train_parts(clean):
+            yield Records(points, codes)
+
+
+def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter) -> PrivateInfo:
+    """The reports of every replicate, and what the file says of them."""
+    domain = clean_info(clean).domain
+    spec, whole = job.spec(domain), domain.unit == "person" or not job.mechanism.streams
+    reports, asked, seconds, failure = [], [], [], None
     claim, events = Claim(job.budget.epsilon, job.budget.delta), ()
     try:
         for replicate in range(job.replicates):
             began = time.perf_counter()
             rng = job.randomness(domain, "privatise", replicate)
-            reports = job.mechanism.privatise(records, job.spec(domain), job.budget, rng)
+            with shuffling(domain.rows, rng.noise, writer.folder) as shuffler:
+                said = collect(job.mechanism, parts(clean, whole), spec, job.budget, rng, shuffler)
+                for columns in shuffler.parts():
+                    writer.write(columns)
+            claim, events = said.claim, tuple(said.events)
+            reports.append(shuffler.rows)
+            asked.append(dict(said.asked))
             seconds.append(time.perf_counter() - began)
-            claim, events = reports.claim, tuple(reports.events)
-            number = np.full(len(records), replicate, dtype=np.uint16)
-            columns = {"replicate": number, **reports.columns}
-            tables.append(pa.table({name: arrow(values) for name, values in columns.items()}))
     except MechanismFailure as error:
         failure = str(error)
-    info = PrivateInfo(
-        notice=BENCHMARK_NOTICE,
+    return PrivateInfo(
+        notice=job.notice,
         domain=domain,
         mechanism=job.name,
         method=job.method,
         parameters=job.parameters,
         privacy=job.privacy(domain, claim, events, failure is not None),
-        seconds=seconds,
+        reports=reports,
+        asked=asked,
+        seconds=[] if job.release else seconds,
         failure=failure,
     )
-    table = (
-        pa.table({"replicate": arrow(np.empty(0, dtype=np.uint16))}) if failure else pa.concat_tables(tables)
-    )
-    write_table(given.output, table, info)
+
+
+def main() -> None:
+    """Read the clean records, write one report per record and replicate."""
+    parser = jobs.parser("privatise", __doc__, releases=True)
+    parser.add_argument("--clean", required=True, type=Path)
+    parser.add_argument("--output", required=True, type=Path)
+    job, given = jobs.parse(parser)
+    with private_writer(given.output) as writer:
+        writer.info = write_reports(job, given.clean, writer)
 
 
 if __name__ == "__main__":

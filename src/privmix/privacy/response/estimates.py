@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from privmix.privacy.response.oracle import Oracle
+
 NORMAL_95 = 1.959963984540054  # 97.5 % quantile of the standard normal
 CHEBYSHEV_95 = math.sqrt(1 / 0.05)  # P(|X - EX| >= t sd) <= 1/t²
 
@@ -18,6 +20,21 @@ def intervals(estimate: float, standard_error: float) -> tuple[tuple[float, floa
         return max(0.0, min(1.0, low)), max(0.0, min(1.0, high))
 
     return around(NORMAL_95), around(CHEBYSHEV_95)
+
+
+def exact_interval(oracle: Oracle, support: float, n: float) -> tuple[float, float]:
+    """A 95 % interval for a share that assumes nothing of its distribution, cut to [0, 1].
+
+    Among n people drawn at random the support is binomial, so Clopper and Pearson's interval (1934) holds its
+    probability, and (probability - q) / (p - q) is the share. For n given people the support is a sum of unequal coins
+    of that mean, whose tails are no heavier (Hoeffding 1956): the interval covers their share at least as often.
+    """
+    from scipy.special import betaincinv
+
+    low = betaincinv(support, n - support + 1, 0.025) if support > 0 else 0.0
+    high = betaincinv(support + 1, n - support, 0.975) if support < n else 1.0
+    ends = ((end - oracle.other) / (oracle.truth - oracle.other) for end in (low, high))
+    return tuple(float(min(1.0, max(0.0, end))) for end in ends)
 
 
 def project_to_simplex(shares: np.ndarray) -> np.ndarray:

@@ -1,0 +1,164 @@
+"""What all local mechanisms share: each record is randomised on its own, and the fit sees the reports alone.
+
+Privacy. A report answers for one record: its coordinates through the mechanism's own channel, with a part of ε, and
+each of its attributes through randomised response, with an equal share of the rest. All channels are independent
+given the record, so the report is ε-LDP (or (ε, δ)-LDP) by basic composition, and no other report depends on that
+record. Where a person is the unit, everybody gives the same public number j of reports at (ε/j, δ/j), each of a record
+drawn among their own: whatever records were drawn, the reports of that person add up to (ε, δ) by basic composition,
+and a mixture over draws keeps the bound (joint convexity). One person's number of records shows nowhere. So a unit can
+be replaced by any other (replace-one), and the number of units, which all can count, is public. Rows are in no order
+(`collection`). The fit is post-processing.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from privmix.artefacts import Domain, Trust
+from privmix.errors import UserError
+from privmix.mechanisms import attributes
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters
+from privmix.mixture.em import Fit
+from privmix.privacy import order
+from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
+from privmix.privacy.relation import Neighbours
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one report may spend, from public values alone."""
+
+    budget: Budget  # for the coordinates
+    attribute_epsilon: float  # for each attribute; 0 where none is asked
+    per_person: int  # reports that each unit gives
+    reports: int  # how many reports are expected
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the records said of their coordinates: one row per report."""
+
+    columns: Mapping[str, np.ndarray]
+    asked: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # public: what was asked, where earlier answers decided it
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+
+@parameters
+class LocalMechanism(Mechanism):
+    """`attribute_share`: the part of ε that goes to the attributes together, where the dataset has any."""
+
+    trust: ClassVar[Trust] = "local"
+    chooses_components: ClassVar[bool] = True
+    # Whether `answer` may be called on one part of the records after another.
+    streams: ClassVar[bool] = True
+
+    attribute_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+
+    def answer(
+        self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
+    ) -> Answers:
+        """Each point's answer, which depends on no other point; the ledger gets what one answer costs."""
+        raise NotImplementedError
+
+    def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> Fit:
+        """The mixture behind the answers, whose order means nothing: post-processing."""
+        raise NotImplementedError
+
+    def reports_per_person(self, epsilon: float, limit: int) -> int:
+        """How many reports a person with at most `limit` records gives: a public rule."""
+        return 1
+
+    def relation(self, spec: Spec) -> Neighbours:
+        """Any unit may be another: the guarantee is for one that is replaced."""
+        return Neighbours(spec.domain.unit, "replace_one", spec.domain.max_records_per_person)
+
+    def plan(self, spec: Spec, budget: Budget) -> Plan:
+        """What each report may spend."""
+        each = 1
+        if spec.domain.unit == "person":
+            each = self.reports_per_person(budget.epsilon, spec.domain.max_records_per_person)
+        epsilon, delta = budget.epsilon / each, budget.delta / each
+        asked = len(spec.domain.attributes) if self.attribute_share else 0
+        share = self.attribute_share if asked else 0.0
+        return Plan(
+            budget=Budget(epsilon * (1 - share), delta),
+            attribute_epsilon=epsilon * share / asked if asked else 0.0,
+            per_person=each,
+            reports=each * units(spec.domain),
+        )
+
+    def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
+        """The reports of these records, in their order; `collection.collect` takes the order away."""
+        plan, ledger = self.plan(spec, budget), Ledger()
+        if spec.domain.unit == "person":
+            rows = order.picked(records.units("person"), plan.per_person, source=rng.noise).ravel()
+            records = records.taken(rows)
+        answers = self.answer(spec.inside(records.points), spec, plan, rng.noise, ledger)
+        others = attributes.answer(records.codes, spec.domain, plan.attribute_epsilon, rng.noise, ledger)
+        events = ledger.events * plan.per_person
+        return Reports(
+            {**answers.columns, **others}, events, claim(events, budget, self.accountant), answers.asked
+        )
+
+    def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+        """A mixture from the answers, and the shares of the attributes' values."""
+        if not len(view):
+            raise UserError(f"{spec.domain.dataset}: there is no report to fit a mixture to.")
+        plan = self.plan(spec, budget)
+        own = {
+            name: values for name, values in view.columns.items() if not name.startswith(attributes.PREFIX)
+        }
+        fitted = self.model(Answers(own, view.asked), spec, plan, rng.search)
+        shares = attributes.proportions(view.columns, spec.domain, plan.attribute_epsilon, plan.per_person)
+        notes = [*fitted.notes, *_person_note(spec.domain, plan)]
+        return Release(fitted.mixture, view.events, view.claim, proportions=shares, notes=notes)
+
+
+def units(domain: Domain) -> int:
+    """A public number of units: records, or people, of whom there are at least as many as their limit allows."""
+    if domain.unit == "record":
+        return domain.rows
+    return domain.persons or math.ceil(domain.rows / domain.max_records_per_person)
+
+
+def responses_per_person(epsilon: float, limit: int) -> int:
+    """The number j of responses at ε/j that tells most about a person, from public values alone.
+
+    A share estimated from j responses of each person at ε/j has a variance of at most (1/4 + V(ε/j)) / j over the
+    number of people, where V(ε) = 4 e^ε / (e^ε - 1)² = 1 / sinh²(ε/2) is the part of a unary or hashed response (Wang,
+    Blocki, Li, Jha 2017), and the records of a person are taken as independent. One is best up to ε = 5.
+    """
+
+    def variance(responses: int) -> float:
+        return (0.25 + math.sinh(min(epsilon / responses / 2, 300.0)) ** -2) / responses
+
+    return min(range(1, limit + 1), key=variance)
+
+
+def read_reports(column: np.ndarray, report: np.dtype) -> np.ndarray:
+    """A column of reports as the type in which they were made: a file gives rows of bytes for other than numbers."""
+    column = np.ascontiguousarray(column)
+    if report.names is not None and column.dtype == np.uint8:
+        return column.view(report)[:, 0]
+    return column.view(report.base) if column.ndim == 2 else column
+
+
+def _person_note(domain: Domain, plan: Plan) -> list[str]:
+    if domain.unit == "record":
+        return []
+    if plan.per_person == 1:
+        return ["each person gave one report, of a record drawn at random among their own"]
+    return [
+        f"each person gave {plan.per_person} reports, at ε/{plan.per_person} each, "
+        "of records drawn at random among their own"
+    ]
