@@ -374,6 +374,7 @@ def _model(
                     value=value,
                     estimate=guess,
                     standard_error=error,
+                    exact=(guess - 2.0 * error, guess + 2.0 * error),
                     normal=(guess - 1.96 * error, guess + 1.96 * error),
                     chebyshev=(guess - 4.47 * error, guess + 4.47 * error),
                 )
