@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 
+from privmix import artefacts
 from privmix.artefacts import Attribute, Axis, Domain
 from privmix.mechanisms.base import Spec
 from privmix.mixture.model import Mixture
@@ -28,6 +30,32 @@ def make_domain(dimensions=2, rows=1000, relation="replace_one", unit="record", 
         unit=unit, relation=relation, max_records_per_person=max_records,
         visibility="synthetic", rows=rows,
     )  # fmt: skip
+
+
+def write_clean(path, domain, points, *, codes=None, persons=None, train=None):
+    """A clean Parquet of these records, all of them for training unless told."""
+    rows, codes = len(points), codes or {}
+    train = np.ones(rows, dtype=bool) if train is None else train
+    persons = np.arange(rows) if persons is None else persons
+    kept = int(train.sum())
+    counts = artefacts.RowCounts(
+        read=rows,
+        kept=rows,
+        dropped={},
+        clipped={},
+        persons=len(np.unique(persons)),
+        train=kept,
+        holdout=rows - kept,
+    )
+    info = artefacts.CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
+    columns = [
+        artefacts.arrow(persons.astype(np.uint64)),
+        *(artefacts.arrow(column) for column in points.T),
+        *(artefacts.arrow(codes[attribute.name].astype(np.int16)) for attribute in domain.attributes),
+        pa.DictionaryArray.from_arrays(artefacts.arrow((~train).astype(np.int8)), ["train", "holdout"]),
+    ]
+    schema = artefacts.clean_schema(points.shape[1], tuple(attribute.name for attribute in domain.attributes))
+    artefacts.write_table(path, pa.Table.from_arrays(columns, schema=schema), info)
 
 
 def make_spec(n_components=3, **domain):

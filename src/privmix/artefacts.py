@@ -401,7 +401,16 @@ class PrivateWriter:
         """Add rows."""
         table = pa.table({name: arrow(values) for name, values in columns.items()})
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, table.schema, compression="zstd", store_schema=True)
+            # Bytes as bits of a dictionary's number, larger numbers byte by byte, rows of several as they are.
+            numbers = {n: v.itemsize for n, v in columns.items() if v.ndim == 1 and v.dtype.names is None}
+            split = {name: "BYTE_STREAM_SPLIT" for name, size in numbers.items() if size > 1}
+            self._writer = pq.ParquetWriter(
+                self._path,
+                table.schema,
+                compression="zstd",
+                use_dictionary=[name for name, size in numbers.items() if size == 1] or False,
+                column_encoding=split or None,
+            )
         self._writer.write_table(table)
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ def collect(
     A report costs its own record's budget and no other's, so the ledger of one part is that of all.
     """
     said: Reports | None = None
-    for records in parts:
+    for records in filter(len, parts):
         reports = mechanism.privatise(records, spec, budget, rng)
         if said is not None and list(said.events) != list(reports.events):
             raise UserError(

@@ -1,0 +1,97 @@
+"""Collecting reports: every row comes out once, in an order that tells nothing."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from making import clusters, make_spec
+from scipy import stats
+
+from privmix.errors import UserError
+from privmix.mechanisms import collection
+from privmix.mechanisms.base import Records, seeded
+from privmix.mechanisms.collection import collect, shuffling
+from privmix.mechanisms.laplace_input import LaplaceInput
+from privmix.mechanisms.randomized_response import RandomizedResponse
+from privmix.privacy import order
+from privmix.privacy.accounting import Budget
+from privmix.privacy.noise import SeededNoise
+
+
+def _source(seed):
+    return SeededNoise(np.random.default_rng(seed))
+
+
+def test_rows_come_out_whole_and_once(tmp_path, monkeypatch):
+    """Numbers, rows of bytes and structured rows, through several buckets and parts of several sizes."""
+    monkeypatch.setattr(collection, "BUCKET", 100)
+    number = np.arange(1000, dtype=np.uint16)
+    marks = np.stack([number % 251, number // 251], axis=1).astype(np.uint8)
+    pair = np.array([(value, value / 4) for value in number], dtype=[("a", "u2"), ("b", "f4")])
+    columns = {"number": number, "marks": marks, "pair": pair}
+    with shuffling(1000, _source(1), tmp_path) as shuffler:
+        for part in (slice(0, 1), slice(1, 700), slice(700, 1000)):
+            shuffler.add({name: values[part] for name, values in columns.items()})
+        parts = list(shuffler.parts())
+    assert len(parts) == 10
+    found = {name: np.concatenate([part[name] for part in parts]) for name in columns}
+    assert sorted(found["number"]) == list(range(1000))
+    for name, values in columns.items():
+        assert np.array_equal(found[name], values[found["number"]])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("bucket", [1, 2, 4])
+def test_every_order_is_equally_likely(tmp_path, monkeypatch, bucket):
+    monkeypatch.setattr(collection, "BUCKET", bucket)
+    seen, source = Counter(), _source(bucket)
+    for _ in range(4800):
+        with shuffling(4, source, tmp_path) as shuffler:
+            shuffler.add({"row": np.arange(4)})
+            seen[tuple(np.concatenate([part["row"] for part in shuffler.parts()]))] += 1
+    counts = [seen[orders] for orders in itertools.permutations(range(4))]
+    assert sum(counts) == 4800
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_the_ledger_of_one_part_is_that_of_all(tmp_path):
+    """Each record answers once: parts cost no more than one of them."""
+    spec, rng, points = make_spec(rows=900), seeded(1), clusters(900)
+    parts = [Records(points[:400]), Records(points[:0]), Records(points[400:])]
+    with shuffling(900, rng.noise, tmp_path) as shuffler:
+        said = collect(RandomizedResponse(), parts, spec, Budget(2.0, 0.0), rng, shuffler)
+        assert shuffler.rows == 900
+    assert len(said.events) == 1
+    assert said.claim.epsilon == 2.0
+
+
+def test_parts_that_spend_differently_are_a_defect(tmp_path):
+    class Growing(LaplaceInput):
+        def privatise(self, records, spec, budget, rng):
+            half = Budget(budget.epsilon / (1 + len(records) % 2), budget.delta)
+            return super().privatise(records, spec, half, rng)
+
+    rng = seeded(1)
+    parts = [Records(clusters(10)), Records(clusters(11))]
+    with shuffling(21, rng.noise, tmp_path) as shuffler, pytest.raises(UserError, match="spent differently"):
+        collect(Growing(), parts, make_spec(), Budget(1.0, 0.0), rng, shuffler)
+
+
+def test_no_record_is_a_sentence(tmp_path):
+    rng = seeded(1)
+    with shuffling(1, rng.noise, tmp_path) as shuffler, pytest.raises(UserError, match="no training record"):
+        collect(LaplaceInput(), [Records(clusters()[:0])], make_spec(), Budget(1.0, 0.0), rng, shuffler)
+
+
+def test_picks_are_uniform_and_repeat_only_where_records_run_out():
+    units = np.array([0, 1, 1, 1, 2, 2])
+    firsts, source = Counter(), _source(3)
+    for _ in range(3000):
+        picks = order.picked(units, 2, source=source)
+        assert picks.shape == (3, 2)
+        assert (units[picks] == np.arange(3)[:, None]).all()
+        assert picks[0].tolist() == [0, 0]
+        assert len(set(picks[1])) == len(set(picks[2])) == 2
+        firsts[picks[1, 0]] += 1
+    assert stats.chisquare([firsts[row] for row in (1, 2, 3)]).pvalue > 1e-4

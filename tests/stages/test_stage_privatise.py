@@ -1,0 +1,198 @@
+"""The private file: reports and nothing else, compact, in no order; for a release from the system's entropy."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from making import clusters, make_domain, write_clean
+
+from privmix.artefacts import read_private
+from privmix.mechanisms import registry
+from privmix.stages import privatise
+
+ATTRIBUTES = (("night", ("no", "yes")), ("colour", ("red", "green", "blue")))
+LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust == "local"]
+ROWS = 20_000
+
+
+def _records(rows=ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = {name: rng.integers(len(values), size=rows) for name, values in ATTRIBUTES}
+    return clusters(rows, seed=seed), codes
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    """Runs the stage in this process; gives the path of the private file."""
+
+    def run(method, points, codes, *more, epsilon=1.0, persons=None, name="private", **domain):
+        domain = make_domain(rows=len(points), attributes=ATTRIBUTES, **domain)
+        clean, output = tmp_path / "clean.parquet", tmp_path / f"{name}.parquet"
+        write_clean(clean, domain, points, codes=codes, persons=persons)
+        arguments = ["--mechanism", "m", "--parameters", json.dumps({"method": method})]
+        arguments += ["--epsilon", str(epsilon), "--delta", "1e-6", "--components", "3"]
+        arguments += [*(more or ("--seed", "1")), "--clean", str(clean), "--output", str(output)]
+        monkeypatch.setattr(sys, "argv", ["privatise", *arguments])
+        privatise.main()
+        return output
+
+    return run
+
+
+@pytest.mark.parametrize("method", LOCAL)
+def test_a_release_holds_reports_and_public_values_alone(make, method):
+    """What it says of itself is the same whatever the records are, and it has one row for each report."""
+    mechanism = registry.build(method, {})
+    if not mechanism.streams:
+        pytest.skip("what was asked depends on earlier answers, and is compared below")
+    said = []
+    for seed in (1, 2):
+        path = make(method, *_records(2000, seed), "--release")
+        info, [columns] = read_private(path)
+        said.append(info)
+        metadata = pq.read_metadata(path)
+        assert set(metadata.metadata) <= {b"privmix", b"ARROW:schema"}
+        assert metadata.num_rows == 2000
+        assert {len(values) for values in columns.values()} == {2000}
+    assert said[0] == said[1]
+    assert said[0].privacy.mode == "release"
+    assert said[0].seconds == []
+    assert "must not be published" not in said[0].notice
+    assert said[0].privacy.epsilon == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("method", LOCAL)
+def test_two_releases_share_no_noise(make, method):
+    records = _records(2000)
+    files = [read_private(make(method, *records, "--release"))[1][0] for _ in range(2)]
+    assert any(not np.array_equal(files[0][name], files[1][name]) for name in files[0])
+
+
+@pytest.mark.parametrize("method", LOCAL)
+def test_rows_are_in_no_order(make, method):
+    """Records sorted by place and by person, at a budget that hides nothing: the file does not know the order."""
+    rng = np.random.default_rng(0)
+    half = np.full((ROWS // 2, 2), 0.6)
+    points = np.vstack([-half, half]) + rng.normal(0, 0.01, (ROWS, 2))
+    codes = {name: np.repeat([0, 1], ROWS // 2) for name, _ in ATTRIBUTES}
+    path = make(method, points, codes, epsilon=200.0)
+    _, [columns] = read_private(path)
+    late = columns["a_night"] == 1
+    assert late.mean() == pytest.approx(0.5, abs=0.01)
+    rank = np.arange(ROWS)[late].mean() / ROWS
+    assert abs(rank - 0.5) < 5 / np.sqrt(12 * ROWS / 2)
+    changes = np.count_nonzero(np.diff(late.astype(int)))
+    assert abs(changes - ROWS / 2) < 5 * np.sqrt(ROWS) / 2
+
+
+@pytest.mark.parametrize("method", LOCAL)
+def test_the_order_of_the_records_does_not_show_in_the_size(make, method):
+    points, codes = _records()
+    order = np.lexsort(points.T)
+    sizes = [
+        make(method, points[rows], {name: code[rows] for name, code in codes.items()}, epsilon=200.0)
+        .stat()
+        .st_size
+        for rows in (np.arange(ROWS), order)
+    ]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.04)
+
+
+@pytest.mark.parametrize("method", LOCAL)
+def test_no_person_is_in_the_file(make, method):
+    persons = np.random.default_rng(4).integers(2**40, 2**62, size=2000)
+    path = make(method, *_records(2000), persons=persons)
+    _, [columns] = read_private(path)
+    assert not {"person", "split", "replicate"} & set(columns)
+    content = path.read_bytes()
+    assert not any(int(person).to_bytes(8, "little") in content for person in persons)
+
+
+@pytest.mark.parametrize("method", LOCAL)
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_the_file_is_compact(make, method, epsilon):
+    """At most half as large again as the entropy of the columns, each rounded up to whole bytes."""
+    path = make(method, *_records(50_000), epsilon=epsilon)
+    _, [columns] = read_private(path)
+    rounded = sum(np.ceil(_entropy(values) / 8) for values in columns.values())
+    assert path.stat().st_size <= 1.5 * rounded * 50_000
+
+
+def _entropy(values):
+    """Bits: of the empirical law where values repeat, else those that are not the same in all rows."""
+    if values.ndim == 1 and values.dtype.kind == "u":
+        counts = np.bincount(values)
+        share = counts[counts > 0] / len(values)
+        return -(share * np.log2(share)).sum()
+    octets = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+    return sum(_entropy(column) for column in octets.T)
+
+
+def test_a_benchmark_file_says_that_it_must_not_be_published(make):
+    path = make("randomized_response", *_records(2000), "--seed", "1", "--replicates", "2")
+    info, replicates = read_private(path)
+    assert "must not be published" in info.notice
+    assert info.privacy.mode == "benchmark"
+    assert info.reports == [2000, 2000]
+    assert not np.array_equal(replicates[0]["a_colour"], replicates[1]["a_colour"])
+
+
+@pytest.mark.parametrize("method", LOCAL)
+def test_people_give_as_many_reports_whatever_they_hold(make, method):
+    """900 people with 1 to 4 records; the file is as long for all of them."""
+    holds = np.random.default_rng(1).integers(1, 5, size=900)
+    persons = np.repeat(np.arange(900), holds)
+    path = make(method, *_records(len(persons)), persons=persons, unit="person", max_records=4, epsilon=2.0)
+    info, _ = read_private(path)
+    assert info.reports == [900]
+    assert (info.privacy.unit, info.privacy.relation) == ("person", "replace_one")
+    assert info.privacy.epsilon == pytest.approx(2.0)
+
+
+def _stage(*arguments):
+    command = [sys.executable, "-m", "privmix.stages.privatise", "--mechanism", "m", "--epsilon", "1"]
+    command += ["--delta", "1e-6", "--components", "3", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--release", "--seed", "1"], "not allowed with"),
+        ([], "required"),
+        (["--release", "--replicates", "2"], "one replicate, not 2"),
+    ],
+)
+def test_a_release_has_no_seed_and_one_replicate(tmp_path, arguments, sentence):
+    parameters = ["--parameters", '{"method": "laplace_input"}']
+    done = _stage(
+        *parameters, *arguments, "--clean", tmp_path / "c", "--output", tmp_path / "private.parquet"
+    )
+    assert done.returncode != 0
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_records(tmp_path):
+    peaks = []
+    for rows in (400_000, 2_000_000):
+        rng = np.random.default_rng(1)
+        clean = tmp_path / f"{rows}.parquet"
+        write_clean(clean, make_domain(rows=rows), rng.uniform(-0.7, 0.7, (rows, 2)))
+        script = (
+            "import sys; from pathlib import Path; from privmix.stages import privatise; sys.argv[0] = 'privatise'; privatise.main();"
+            "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"
+        )
+        arguments = ["--mechanism", "m", "--parameters", '{"method": "laplace_input"}', "--epsilon", "1"]
+        arguments += ["--delta", "1e-6", "--components", "3", "--seed", "1"]
+        arguments += ["--clean", str(clean), "--output", str(tmp_path / "private.parquet")]
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
+        )
+        peaks.append(int(done.stdout) / 1024)
+    assert peaks[1] < peaks[0] + 25  # MB; 1.6 million more records are 26 MB in the file and 64 MB in memory
