@@ -290,8 +290,9 @@ def read_table(path: Path) -> pa.Table:
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """The schema of a Parquet file of this project, without its rows."""
-    return pq.read_schema(path)
+    """The schema of a Parquet file of this project, with what it says of itself, without its rows."""
+    with pq.ParquetFile(path) as file:
+        return file.schema_arrow.with_metadata(file.metadata.metadata)
 
 
 def info_of(table: pa.Table | pa.Schema, kind: type[Part]) -> Any:

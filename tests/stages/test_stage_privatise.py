@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from making import clusters, make_domain, write_clean
 
-from privmix.artefacts import read_private
+from privmix.artefacts import PrivateInfo, info_of, read_private, read_schema
 from privmix.mechanisms import registry
 from privmix.stages import privatise
 
@@ -134,6 +134,7 @@ def _entropy(values):
 def test_a_benchmark_file_says_that_it_must_not_be_published(make):
     path = make("randomized_response", *_records(2000), "--seed", "1", "--replicates", "2")
     info, replicates = read_private(path)
+    assert info == info_of(read_schema(path), PrivateInfo)  # without the rows
     assert "must not be published" in info.notice
     assert info.privacy.mode == "benchmark"
     assert info.reports == [2000, 2000]
