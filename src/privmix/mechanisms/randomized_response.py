@@ -8,8 +8,8 @@ them non-negative and fitting a mixture to them see the reports and public value
 
 Oracle. `grr`, `oue`, `olh`, `subset` and `hadamard` are those of `privacy.response`; `auto` takes the least variance
 among those whose reports are small whatever the number of cells (`choice.small_for`): the best of all up to 96 cells,
-and above that never more than 8 % above the best, while reports stay within 12 bytes and answering takes no longer for
-more cells. `oue` and `subset` may be asked for by name; their reports take a bit for each cell.
+and above that a few per cent more than the best, while reports stay within 12 bytes and answering takes no longer for
+more cells. `oue` and `subset` may be asked for by name; their reports take up to a bit for each cell.
 
 Number of cells. A cell's estimated share has a standard deviation s that hardly depends on their number k, where the
 average share is 1/k. More cells are of use only where records are clumped, and the more there are, the more clumped

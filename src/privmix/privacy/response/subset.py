@@ -56,8 +56,13 @@ class SubsetSelection(Oracle):
 
     @property
     def listed(self) -> bool:
-        """Whether a report is a sorted list of answers, or marks that are eight to a byte: what is smaller."""
-        return self.size * smallest(self.categories).itemsize < packed_bytes(self.categories)
+        """Whether a report is a sorted list of answers, or marks that are eight to a byte: what is smaller in a file.
+
+        Compression takes a byte of few marks down to about a bit, and a list hardly down.
+        """
+        return self.size == 1 or 8 * self.size * smallest(self.categories).itemsize < packed_bytes(
+            self.categories
+        )
 
     @property
     def report(self) -> np.dtype:
