@@ -1,4 +1,6 @@
-from privmix.artefacts import Privacy
+from making import make_domain
+
+from privmix.artefacts import ModelFile, Privacy
 from privmix.report.ledger_view import exceeds, group, split, theorem
 
 
@@ -33,16 +35,43 @@ def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
     assert lines[3].noise == "ε = 0.5"
 
 
-def test_what_a_record_spends_on_its_answers_is_told():
-    def rows(labels, epsilons):
-        return tuple(
-            {"kind": "randomized_response", "label": label, "count": 1, "epsilon": epsilon}
-            for label, epsilon in zip(labels, epsilons, strict=True)
+def model_of(rows, *, geographic=True, epsilon=1.0):
+    """A model file with this ledger."""
+    domain = make_domain()
+    if geographic:
+        kinds = ("latitude", "longitude")
+        axes = tuple(
+            axis.model_copy(update={"geographic": kind})
+            for axis, kind in zip(domain.axes, kinds, strict=True)
+        )
+        domain = domain.model_copy(update={"axes": axes})
+    return ModelFile(
+        notice="", domain=domain, mechanism="m", method="laplace_input", parameters={},
+        privacy=Privacy(ledger=rows, epsilon=epsilon, **COMMON), models=(),
+    )  # fmt: skip
+
+
+def test_how_a_budget_is_shared_is_told_in_words():
+    """Whatever hides the place, and however many reports a person gives."""
+
+    def rows(place, count=1, **answers):
+        said = [("a_" + name, epsilon) for name, epsilon in answers.items()]
+        return (
+            {"kind": place, "label": "record", "count": count, "epsilon": 0.5},
+            *(
+                {"kind": "randomized_response", "label": label, "count": count, "epsilon": epsilon}
+                for label, epsilon in said
+            ),
         )
 
-    told = split(rows(("cell", "a_race", "a_gender"), (0.8, 0.1, 0.1))).replace("\u00a0", " ")
-    assert told == "0.2 of ε = 1 is spent on 2 answers about attributes; the cell has the other 0.8."
-    assert split(rows(("cell",), (1.0,))) is None
+    alike = rows("laplace", race=0.1, gender=0.1)
+    assert split(model_of(alike)) == "Of ε = 1, 0.8 went to the place and 0.1 to each of “race” and “gender”."
+    assert split(model_of(alike, geographic=False)).startswith("Of ε = 1, 0.8 went to the coordinates")
+    unlike = rows("randomized_response", at_night=0.1, race=0.2)
+    assert split(model_of(unlike)) == "Of ε = 1, 0.7 went to the place, 0.1 to “at night” and 0.2 to “race”."
+    twice = rows("randomized_response", 2, at_night=0.1)
+    assert split(model_of(twice)) == "Of ε = 1, 0.8 went to the place and 0.2 to “at night”."
+    assert split(model_of(rows("laplace"))) is None
 
 
 def test_a_kind_that_the_page_does_not_know_is_shown_with_its_numbers():

@@ -9,7 +9,7 @@ from made_up_run import CHECKINS, HOMES, SURVEY, MadeUpData
 
 from privmix.artefacts import RESULT_COLUMNS
 from privmix.errors import UserError
-from privmix.report.tables import proportion_rows
+from privmix.report.proportions import proportions
 
 PLAIN = MadeUpData("plain", rows=400)
 INLINE = {"a", "b", "strong", "span", "code", "wbr"}
@@ -161,8 +161,9 @@ def test_the_page_is_small(rendered):
 
 def test_proportions_stand_beside_the_true_share(rendered):
     words = check(rendered.html)
-    assert "at_night: yes" in words
+    assert "at night: yes" in words
     assert "true share" in words
+    assert "Of ε = 1, 0.5 went to the place and 0.5 to “at night”." in words
 
 
 def test_the_stage_says_where_the_page_is_and_what_it_answers(tmp_path, capsys):
@@ -337,6 +338,6 @@ def test_an_interval_that_no_share_can_have_is_called_so(tmp_path):
     share = outcome.model.models[0].proportions[0].model_copy(update={"estimate": -0.1, "normal": (0.0, 0.0)})
     fitted = outcome.model.models[0].model_copy(update={"proportions": [share]})
     model = outcome.model.model_copy(update={"models": (fitted,)})
-    (row,) = proportion_rows(replace(run, outcomes=(replace(outcome, model=model),)), "checkins")
+    (row,) = proportions(replace(run, outcomes=(replace(outcome, model=model),)), "checkins").shown
     assert row.normal.replace("\u00a0", " ") == "outside 0 to 100 %"
     assert row.estimate.replace("\u00a0", " ") == "−10 %"

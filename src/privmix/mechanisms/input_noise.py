@@ -45,4 +45,6 @@ def fit_rows(
             rng=rng,
         )
 
-    return component_choice.freely(spec, naive if reading == "naive" else aware, records=len(rows))
+    read = naive if reading == "naive" else aware
+    # No more Gaussians than reports.
+    return component_choice.freely(spec, lambda number: read(min(number, len(rows))), records=len(rows))

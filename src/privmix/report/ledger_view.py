@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from privmix.artefacts import Privacy
+from privmix.artefacts import ModelFile, Privacy
 from privmix.report.outcomes import Outcome
-from privmix.report.phrases import count, neighbours, plain
+from privmix.report.phrases import listing, neighbours, plain
 
 ANSWER = "a_"  # how randomised response labels what it asks about an attribute
 KINDS = {
@@ -57,7 +57,7 @@ class LedgerView:
     theorem: str | None
     protects: str
     trust: str
-    split: str | None  # how a record's ε is shared between its cell and its answers
+    split: str | None  # how ε is shared between the coordinates and the answers about attributes
 
 
 def view(outcome: Outcome) -> LedgerView | None:
@@ -80,7 +80,7 @@ def view(outcome: Outcome) -> LedgerView | None:
         theorem=theorem(privacy),
         protects=neighbours(privacy.unit, privacy.relation),
         trust=privacy.trust,
-        split=split(privacy.ledger),
+        split=split(outcome.model),
     )
 
 
@@ -92,17 +92,25 @@ def theorem(privacy: Privacy) -> str | None:
     return f"{words} The ε of the private choice is added to theirs."
 
 
-def split(ledger: tuple[dict[str, Any], ...]) -> str | None:
-    """What part of ε a record spends on answers about its attributes, where it spends any."""
-    responses = [row for row in ledger if row["kind"] == "randomized_response"]
-    spent = [row["epsilon"] for row in responses if row["label"].startswith(ANSWER)]
+def split(model: ModelFile) -> str | None:
+    """How a budget is shared between the coordinates and the answers about attributes, where any are asked."""
+    spent: dict[str, float] = {}
+    for row in model.privacy.ledger:
+        if row["label"].startswith(ANSWER):
+            name = f"“{row['label'].removeprefix(ANSWER).replace('_', ' ')}”"
+            spent[name] = spent.get(name, 0.0) + row["count"] * row["epsilon"]
     if not spent:
         return None
-    whole = sum(row["epsilon"] for row in responses)
-    return (
-        f"{_rounded(sum(spent))} of ε = {_rounded(whole)} is spent on {count(len(spent), 'answer')} about attributes; "
-        f"the cell has the other {_rounded(whole - sum(spent))}."
-    )
+    whole, place = model.privacy.epsilon, "place" if _on_a_map(model) else "coordinates"
+    went = f"Of ε = {_rounded(whole)}, {_rounded(whole - sum(spent.values()))} went to the {place}"
+    if len(spent) > 1 and len({_rounded(epsilon) for epsilon in spent.values()}) == 1:
+        return f"{went} and {_rounded(max(spent.values()))} to each of {listing(list(spent))}."
+    each = [f"{_rounded(epsilon)} to {name}" for name, epsilon in spent.items()]
+    return f"{went}{' and ' if len(each) == 1 else ', '}{listing(each)}."
+
+
+def _on_a_map(model: ModelFile) -> bool:
+    return all(axis.geographic for axis in model.domain.axes)
 
 
 def exceeds(privacy: Privacy) -> bool:

@@ -52,7 +52,9 @@ class Material:
     most_records: int | None  # of one person in training; None where that is sensitive
     cloud: np.ndarray  # (n, d) training records in original units
     places: np.ndarray  # (m, d) where the isolated people are, in original units
-    shares: Mapping[tuple[str, str], float]  # (attribute, value) -> true share among training records
+    shares: Mapping[
+        tuple[str, str], float
+    ]  # (attribute, value) -> true share among training records, or people
 
 
 def material(clean: CleanData, rng: np.random.Generator) -> Material:
@@ -65,12 +67,16 @@ def material(clean: CleanData, rng: np.random.Generator) -> Material:
     rows = np.flatnonzero(clean.train)
     if len(rows) > SHOWN_POINTS:
         rows = np.sort(rng.choice(rows, SHOWN_POINTS, replace=False))
+    _, whose, records = np.unique(clean.person[clean.train], return_inverse=True, return_counts=True)
+    # Where people are the unit, each answers for one of their records: all count the same.
+    weights = 1 / records[whose] if domain.unit == "person" else np.ones(len(whose))
     shares = {
-        (attribute.name, value): float(np.mean(clean.codes[attribute.name][clean.train] == code))
+        (attribute.name, value): float(
+            np.average(clean.codes[attribute.name][clean.train] == code, weights=weights)
+        )
         for attribute in domain.attributes
         for code, value in enumerate(attribute.values)
     }
-    _, records = np.unique(clean.person[clean.train], return_counts=True)
     return Material(
         info=clean.info,
         protects_people=protects_people,

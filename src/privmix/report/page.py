@@ -20,6 +20,7 @@ from privmix.report.knowledge import BADGES, MEANINGS
 from privmix.report.limits import swap
 from privmix.report.methods import mechanism_rows
 from privmix.report.outcomes import Material, Outcome, Run
+from privmix.report.proportions import Proportions, proportions
 from privmix.report.roc import roc
 
 
@@ -64,7 +65,7 @@ class Chapter:
     attack: tuple[tables.AttackRow, ...]
     rates: tuple[str, ...]
     results: tuple[tables.ResultRow, ...]
-    proportions: tuple[tables.ProportionRow, ...]
+    proportions: Proportions | None
     ledgers: tuple[ledger_view.LedgerView, ...]
     material: Material | None
     notes: tuple[str, ...]
@@ -123,7 +124,7 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
         attack=tuple(tables.attack_rows(run, scores, name)),
         rates=tuple(tables.false_positive_rates(scores, name)),
         results=tuple(tables.result_rows(run, scores, name)),
-        proportions=tuple(tables.proportion_rows(run, name)),
+        proportions=proportions(run, name),
         ledgers=tuple(view for view in views if view),
         material=material,
         notes=_notes(outcomes),

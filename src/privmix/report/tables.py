@@ -1,4 +1,4 @@
-"""The tables of the page: attacks, results, failures, proportions. Rows hold text that is ready to print."""
+"""The tables of the page: attacks, results, failures. Rows hold text that is ready to print."""
 
 import math
 from dataclasses import dataclass
@@ -134,53 +134,6 @@ def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> Resul
 
 def _short(words: str) -> str:
     return words.replace("less than ", "<").replace("over ", ">")
-
-
-@dataclass(frozen=True)
-class ProportionRow:
-    """The share of one value of an attribute as one private release estimates it."""
-
-    mechanism: str
-    epsilon: float
-    attribute: str
-    value: str
-    estimate: str
-    normal: str
-    chebyshev: str
-    truth: str | None
-    covered: str | None
-
-
-def proportion_rows(run: Run, dataset: str) -> list[ProportionRow]:
-    """Estimates of the first replicate, and how many replicates' normal intervals hold the truth."""
-    shares = run.materials[dataset].shares if dataset in run.materials else {}
-    rows = []
-    for outcome in run.of(dataset):
-        models = outcome.model.models if outcome.model else ()
-        for number, first in enumerate(models[0].proportions if models else []):
-            truth = shares.get((first.attribute, first.value))
-            spans = [model.proportions[number].normal for model in models]
-            hits = None if truth is None else sum(low <= truth <= high for low, high in spans)
-            rows.append(
-                ProportionRow(
-                    mechanism=outcome.mechanism,
-                    epsilon=outcome.epsilon,
-                    attribute=first.attribute,
-                    value=first.value,
-                    estimate=percent(first.estimate),
-                    normal=_span(first.normal),
-                    chebyshev=_span(first.chebyshev),
-                    truth=None if truth is None else percent(truth),
-                    covered=None if hits is None else f"{hits} of {len(spans)}",
-                )
-            )
-    return rows
-
-
-def _span(bounds: tuple[float, float]) -> str:
-    if bounds[0] == bounds[1]:  # an interval is cut to what a share can be
-        return f"outside 0 to {percent(1.0)}"
-    return f"{percent(bounds[0])} to {percent(bounds[1])}"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Frequency oracles: each record answers for itself, and the share of each answer is estimated without bias."""
 
-from privmix.privacy.response.choice import ORACLES, best_for
+from privmix.privacy.response.choice import BY_NAME, ORACLES, best_for, small_for
 from privmix.privacy.response.estimates import exact_interval, intervals, project_to_simplex
 from privmix.privacy.response.generalized import GeneralizedResponse
 from privmix.privacy.response.hadamard import HadamardResponse
@@ -10,6 +10,7 @@ from privmix.privacy.response.subset import SubsetSelection
 from privmix.privacy.response.unary import UnaryEncoding
 
 __all__ = [
+    "BY_NAME",
     "ORACLES",
     "GeneralizedResponse",
     "HadamardResponse",
@@ -21,4 +22,5 @@ __all__ = [
     "exact_interval",
     "intervals",
     "project_to_simplex",
+    "small_for",
 ]

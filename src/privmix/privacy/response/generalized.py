@@ -43,11 +43,16 @@ class GeneralizedResponse(Oracle):
         """p: the probability of the true answer."""
         return 1 / (1 + (self.categories - 1) * math.exp(-self.epsilon))
 
+    @property
+    def report(self) -> np.dtype:
+        """One answer, in the smallest unsigned integer."""
+        return smallest(self.categories)
+
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
-        """One answer per record, in the smallest unsigned integer."""
+        """One answer per record."""
         lie = (self.categories - 1) * self.other
         answers = respond(codes.astype(np.int64), self.categories, lie, source)
-        return answers.astype(smallest(self.categories))
+        return answers.astype(self.report)
 
     def support(self, reports: np.ndarray) -> np.ndarray:
         """How often each answer was given."""

@@ -45,9 +45,14 @@ class HadamardResponse(Oracle):
         agree = (self.columns / 2 - 1) / (self.columns - 1)
         return agree * self.truth + (1 - agree) * self.lie
 
+    @property
+    def report(self) -> np.dtype:
+        """2 (row - 1) + digit, in the smallest unsigned integer."""
+        return smallest(2 * (self.columns - 1))
+
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
-        """2 (row - 1) + digit for each record, in the smallest unsigned integer."""
-        reports = np.empty(len(codes), dtype=smallest(2 * (self.columns - 1)))
+        """A row and the own digit in it for each record."""
+        reports = np.empty(len(codes), dtype=self.report)
         for block in blocks(len(codes), 1):
             own = codes[block].astype(np.int64)
             row = 1 + source.integers(self.columns - 1, own.shape)

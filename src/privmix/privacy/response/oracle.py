@@ -55,6 +55,11 @@ class Oracle(ABC):
     def other(self) -> float:
         """q: the probability that a report supports one given other answer."""
 
+    @property
+    @abstractmethod
+    def report(self) -> np.dtype:
+        """The type of one report: a number, a row of numbers, or a record with named parts."""
+
     @abstractmethod
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
         """One report for each of the valid codes."""

@@ -56,17 +56,24 @@ class SubsetSelection(Oracle):
 
     @property
     def listed(self) -> bool:
-        """Whether a report is a sorted list of answers, or marks that are eight to a byte: what is smaller."""
-        return self.size * smallest(self.categories).itemsize < packed_bytes(self.categories)
+        """Whether a report is a sorted list of answers, or marks that are eight to a byte: what is smaller in a file.
+
+        Compression takes a byte of few marks down to about a bit, and a list hardly down.
+        """
+        return self.size == 1 or 8 * self.size * smallest(self.categories).itemsize < packed_bytes(
+            self.categories
+        )
+
+    @property
+    def report(self) -> np.dtype:
+        """One set: a sorted list of ω answers, or marks in ceil(k/8) bytes."""
+        if self.listed:
+            return np.dtype((smallest(self.categories), (self.size,)))
+        return np.dtype((np.uint8, (packed_bytes(self.categories),)))
 
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
-        """The set of each record, as a list N x ω or as marks N x ceil(k/8)."""
-        dtype, width = (
-            (smallest(self.categories), self.size)
-            if self.listed
-            else (np.dtype(np.uint8), packed_bytes(self.categories))
-        )
-        reports = np.empty((len(codes), width), dtype=dtype)
+        """The set of each record."""
+        reports = np.empty(len(codes), dtype=self.report)
         for block in blocks(len(codes), self.categories, BLOCK):
             own = codes[block].astype(np.int64)
             marks = np.zeros((len(own), self.categories), dtype=bool)
@@ -76,7 +83,7 @@ class SubsetSelection(Oracle):
                     _mark_others(marks, rows, own[rows], drawn, source)
             marks[~lying, own[~lying]] = True
             # Read off in the order of the answers: the order in which they were drawn would tell the own one.
-            reports[block] = np.nonzero(marks)[1].reshape(-1, width) if self.listed else pack(marks)
+            reports[block] = np.nonzero(marks)[1].reshape(-1, self.size) if self.listed else pack(marks)
         return reports
 
     def support(self, reports: np.ndarray) -> np.ndarray:

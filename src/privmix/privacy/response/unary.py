@@ -31,9 +31,14 @@ class UnaryEncoding(Oracle):
         """q: the probability that a given other mark is set."""
         return math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
 
+    @property
+    def report(self) -> np.dtype:
+        """The marks of one record, eight to a byte: ceil(k/8) bytes."""
+        return np.dtype((np.uint8, (packed_bytes(self.categories),)))
+
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
-        """The marks of each record, eight to a byte: N x ceil(k/8)."""
-        reports = np.empty((len(codes), packed_bytes(self.categories)), dtype=np.uint8)
+        """The marks of each record."""
+        reports = np.empty(len(codes), dtype=self.report)
         for block in blocks(len(codes), self.categories):
             own = codes[block]
             marks = lies(self.other, (len(own), self.categories), source)
