@@ -185,7 +185,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path):
         clean = tmp_path / f"{rows}.parquet"
         write_clean(clean, make_domain(rows=rows), rng.uniform(-0.7, 0.7, (rows, 2)))
         script = (
-            "import sys; from pathlib import Path; from privmix.stages import privatise; sys.argv[0] = 'privatise'; privatise.main();"
+            "import sys; from pathlib import Path; from privmix.stages import privatise; privatise.main();"
             "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"
         )
         arguments = ["--mechanism", "m", "--parameters", '{"method": "laplace_input"}', "--epsilon", "1"]
