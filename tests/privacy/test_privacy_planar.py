@@ -95,7 +95,7 @@ def test_rounding_is_paid_for_at_every_distance():
 def test_the_claim_is_at_the_distance_and_every_total_is_of_the_worst_case():
     events = [PlanarLaplace("place", 40.0, 500.0, 1.0), RandomizedResponse("a_night", 0.25)]
     assert claim(events, Budget(1.25, 0.0), "linear") == Claim(1.25, 0.0)
-    with pytest.raises(UserError, match="spends epsilon = 1.25, more than the budget 1.2"):
+    with pytest.raises(UserError, match=r"spends epsilon = 1\.25, more than the budget 1\.2"):
         claim(events, Budget(1.2, 0.0), "linear")
     assert account(events, 0.0, "linear").epsilon == 40.25
     assert total([events, [Laplace("x", 1.0)]], 0.0).epsilon == 41.25

@@ -105,8 +105,8 @@ def sigma_steps(sigma: float) -> int:
 class ExactNoise:
     """Noise that may be published. There is no seed: two releases never share noise, and nobody can redraw it.
 
-    Laplace and Gaussian noise, and proposals of planar noise, come from OpenDP, whose bits come from OpenSSL's generator, which the operating
-    system seeds; uniform numbers come from the operating system.
+    Laplace and Gaussian noise, and proposals of planar noise, come from OpenDP, whose bits come from OpenSSL's
+    generator, which the operating system seeds; uniform numbers come from the operating system.
     """
 
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
