@@ -2,7 +2,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.stats import laplace, norm
+from scipy.stats import gamma, laplace, norm
 
 from privmix.errors import UserError
 from privmix.mixture import em
@@ -11,7 +11,13 @@ from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters, estimate
 from privmix.mixture.observations import observe
-from privmix.mixture.scale_mixture import LAPLACE_NODES, ScaleMixture, gaussian_scales, laplace_scales
+from privmix.mixture.scale_mixture import (
+    LAPLACE_NODES,
+    ScaleMixture,
+    gaussian_scales,
+    laplace_scales,
+    planar_laplace_scales,
+)
 
 BOX = {"lower": np.full(2, -0.7), "upper": np.full(2, 0.7)}
 FLOOR = np.full(2, 1e-6)
@@ -45,6 +51,28 @@ def test_laplace_nodes_are_the_nearest_in_divergence(nodes):
     share = joint / joint.sum(axis=1, keepdims=True) * mass[:, None]
     np.testing.assert_allclose(share.sum(axis=0), weights, rtol=2e-5)
     np.testing.assert_allclose(np.square(x) @ share / share.sum(axis=0), variances, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "divergence", "error"),
+    [(1, 0.099, 0.131), (2, 0.0085, 0.021), (3, 0.0011, 0.0045), (4, 0.00019, 0.0014), (5, 3.6e-5, 0.00046)],
+)
+def test_planar_scales_are_the_nearest_to_the_planar_laplace_density(nodes, divergence, error):
+    """Small divergence, cdf of the radius and variance; and an EM step on the density itself moves nothing."""
+    noise = planar_laplace_scales(1.0, nodes)
+    np.testing.assert_allclose(noise.covariance, 3 * np.eye(2), rtol=1e-12)
+    t, width = np.linspace(np.log(1e-6), np.log(50), 50_001, retstep=True)
+    r = np.exp(t)
+    mass = width * r**2 * np.exp(-r)  # the radius has density r exp(-r) for b = 1
+    variances = noise.covariances[:, 0, 0]
+    joint = noise.weights * np.exp(-np.square(r[:, None]) / (2 * variances)) / (2 * np.pi * variances)
+    density = joint.sum(axis=1)
+    assert 0 < mass @ (-r - np.log(2 * np.pi) - np.log(density)) < divergence
+    cdf = 1 - np.exp(-np.square(r[:, None]) / (2 * variances)) @ noise.weights
+    assert np.abs(cdf - gamma(2).cdf(r)).max() < error
+    share = joint / density[:, None] * mass[:, None]
+    np.testing.assert_allclose(share.sum(axis=0), noise.weights, rtol=3e-5)
+    np.testing.assert_allclose(np.square(r) @ share / share.sum(axis=0) / 2, variances, rtol=3e-5)
 
 
 @pytest.mark.parametrize(("d", "scales"), [(1, 4), (2, 16), (3, 27), (4, 16), (5, 32), (6, 1), (30, 1)])
@@ -226,6 +254,8 @@ def test_wrong_dimensions_nodes_and_sizes_are_refused():
         fit(reports, 9, gaussian_scales(1.0, 2), **BOX, floor=FLOOR, rng=np.random.default_rng(0))
     with pytest.raises(UserError, match="1 to 5 nodes"):
         laplace_scales(1.0, 2, 6)
+    with pytest.raises(UserError, match="1 to 5 nodes"):
+        planar_laplace_scales(1.0, 0)
 
 
 def test_means_end_inside_the_public_box_with_the_likelihood_they_have_there():

@@ -1,5 +1,6 @@
 """Fits to rows that carry additive noise of known shape: post-processing of what a local mechanism reported."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -20,11 +21,17 @@ def noisy_rows(rows: np.ndarray) -> Answers:
 
 
 def fit_rows(
-    answers: Answers, spec: Spec, noise: ScaleMixture, reading: Reading, rng: np.random.Generator
+    answers: Answers,
+    spec: Spec,
+    noise: ScaleMixture,
+    reading: Reading,
+    rng: np.random.Generator,
+    notes: tuple[str, ...] = (),
 ) -> em.Fit:
     """`naive` takes the noisy rows for records; `aware` maximises the likelihood through the noise.
 
-    The reports are never clipped: that would bend the noise whose shape `aware` relies on.
+    The reports are never clipped: that would bend the noise whose shape `aware` relies on. `notes` of the mechanism
+    come before those of the fit.
     """
     axes = range(len(spec.domain.axes))
     rows = np.column_stack([answers.columns[f"y{axis}"] for axis in axes]).astype(np.float64)
@@ -45,4 +52,5 @@ def fit_rows(
             rng=rng,
         )
 
-    return component_choice.freely(spec, naive if reading == "naive" else aware, records=len(rows))
+    fitted = component_choice.freely(spec, naive if reading == "naive" else aware, records=len(rows))
+    return replace(fitted, notes=(*notes, *fitted.notes))

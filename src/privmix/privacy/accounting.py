@@ -266,6 +266,11 @@ def nearby(events: Iterable[Event]) -> list[Event]:
     ]
 
 
+def distance(events: Iterable[Event]) -> float | None:
+    """The metres up to which a claim of this ledger holds; None where it holds between any two records."""
+    return min((event.within_m for event in events if isinstance(event, PlanarLaplace)), default=None)
+
+
 def claim(events: Sequence[Event], budget: Budget, composition: Theorem) -> Claim:
     """The claim of a finished run, refused if it exceeds the budget: where it speaks of a distance, at that."""
     spent = account(nearby(events), budget.delta, composition)

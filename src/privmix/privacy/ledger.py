@@ -13,6 +13,8 @@ from typing import Any, ClassVar, get_args
 from privmix.errors import UserError
 from privmix.privacy.validation import known, positive
 
+RADIUS_95 = 4.743864518  # (1 + r) exp(-r) = 0.05
+
 
 @dataclass(frozen=True)
 class Gaussian:
@@ -110,6 +112,11 @@ class PlanarLaplace(Pure):
                 f"ledger: epsilon_within of {self.label!r} = {self.epsilon_within!r} must be greater than 0 and at "
                 f"most {self.epsilon!r}, the epsilon of any two places."
             )
+
+    @property
+    def radius_m(self) -> float:
+        """How far in metres 95 % of reports stay from the true place: a quantile of the gamma law of shape 2."""
+        return RADIUS_95 * self.within_m / self.epsilon_within
 
 
 Event = Gaussian | SampledGaussian | Laplace | RandomizedResponse | Selection | Decomposition | PlanarLaplace
