@@ -6,10 +6,11 @@ from scipy.stats import gamma, laplace, norm
 
 from privmix.errors import UserError
 from privmix.mixture import em
-from privmix.mixture.deconvolve import fit, gathered, noisy_passes, observed, resolvable
+from privmix.mixture.deconvolve import fit, gathered, no_wider, resolvable
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters, estimate
+from privmix.mixture.noisy_pass import noisy_joint, noisy_passes, observed
 from privmix.mixture.observations import observe
 from privmix.mixture.scale_mixture import (
     LAPLACE_NODES,
@@ -125,6 +126,28 @@ def test_a_pass_is_the_posterior_expectation_of_the_records():
     np.testing.assert_allclose(moments.sums, sums, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(moments.squares, squares, rtol=1e-9, atol=1e-10)
     assert moments.log_likelihood == pytest.approx(of_reports(TRUTH, noise).log_density(reports).sum())
+
+
+def test_the_joint_of_a_component_is_the_sum_over_its_scales_of_noise():
+    noise, reports = laplace_scales(0.3, 2, 3), np.random.default_rng(0).normal(size=(30, 2))
+    joint = noisy_joint(observe(reports), TRUTH, noise)
+    assert joint.shape == (3, 30)
+    for number in range(3):
+        alone = Mixture([1.0], TRUTH.means[[number]], TRUTH.covariances[[number]])
+        wanted = np.log(TRUTH.weights[number]) + of_reports(alone, noise).log_density(reports)
+        np.testing.assert_allclose(joint[number], wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_no_component_is_wider_than_half_the_box_and_others_are_left_alone():
+    side = np.array([2.0, 4.0])
+    covariances = np.array(
+        [[[9.0, 0.0], [0.0, 1.0]], [[0.5, 0.1], [0.1, 3.9]], [[100.0, 99.99], [99.99, 100.0]]]
+    )
+    found = no_wider(covariances, side, np.full(2, 1e-3))
+    np.testing.assert_allclose(found[0], [[1.0, 0.0], [0.0, 1.0]])
+    np.testing.assert_array_equal(found[1], covariances[1])
+    np.testing.assert_allclose(np.diagonal(found[2]), [1.0, 4.0], rtol=1e-2)
+    assert (np.linalg.eigvalsh(found) >= 1e-3 * (1 - 1e-9)).all()
 
 
 @pytest.mark.parametrize("noise", [gaussian_scales(0.3, 2), laplace_scales(0.3, 2)])

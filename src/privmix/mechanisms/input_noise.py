@@ -9,8 +9,8 @@ from privmix.mechanisms import component_choice
 from privmix.mechanisms.base import Spec
 from privmix.mechanisms.local import Answers
 from privmix.mixture import deconvolve, em
-from privmix.mixture.deconvolve import ScaleMixture
 from privmix.mixture.observations import observe
+from privmix.mixture.scale_mixture import ScaleMixture
 
 Reading = Literal["naive", "aware"]
 
