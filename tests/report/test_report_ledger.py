@@ -34,15 +34,16 @@ def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
 
 
 def test_what_a_record_spends_on_its_answers_is_told():
-    def rows(labels, epsilons):
-        return tuple(
-            {"kind": "randomized_response", "label": label, "count": 1, "epsilon": epsilon}
-            for label, epsilon in zip(labels, epsilons, strict=True)
-        )
+    def spending(*answers):
+        record = {"kind": "gaussian", "label": "record", "count": 1, "multiplier": 4.0}
+        asked = [
+            {"kind": "randomized_response", "label": label, "count": 1, "epsilon": 0.1} for label in answers
+        ]
+        return Privacy(**COMMON, epsilon=1.0, ledger=(record, *asked))
 
-    told = split(rows(("cell", "a_race", "a_gender"), (0.8, 0.1, 0.1))).replace("\u00a0", " ")
-    assert told == "0.2 of ε = 1 is spent on 2 answers about attributes; the cell has the other 0.8."
-    assert split(rows(("cell",), (1.0,))) is None
+    told = split(spending("a_race", "a_gender")).replace("\u00a0", " ")
+    assert told == "0.2 of ε = 1 is spent on 2 answers about attributes; the coordinates have the other 0.8."
+    assert split(spending()) is None
 
 
 def test_a_kind_that_the_page_does_not_know_is_shown_with_its_numbers():

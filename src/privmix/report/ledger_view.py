@@ -7,7 +7,7 @@ from typing import Any
 
 from privmix.artefacts import Privacy
 from privmix.report.outcomes import Outcome
-from privmix.report.phrases import count, neighbours, plain
+from privmix.report.phrases import count, distance, neighbours, plain, rounded
 
 ANSWER = "a_"  # how randomised response labels what it asks about an attribute
 KINDS = {
@@ -17,6 +17,7 @@ KINDS = {
     "randomized_response": "Randomized response",
     "selection": "Private choice",
     "decomposition": "Shape of a private tree",
+    "planar_laplace": "Planar Laplace noise",
 }
 THEOREMS = {
     "linear": "Basic composition: the ε of all releases add up, and so do the δ.",
@@ -57,7 +58,7 @@ class LedgerView:
     theorem: str | None
     protects: str
     trust: str
-    split: str | None  # how a record's ε is shared between its cell and its answers
+    split: str | None  # how a record's ε is shared between its coordinates and its answers
 
 
 def view(outcome: Outcome) -> LedgerView | None:
@@ -74,14 +75,23 @@ def view(outcome: Outcome) -> LedgerView | None:
         releases=releases,
         total=sum(release.count for release in releases),
         budget=f"ε = {plain(privacy.budget_epsilon)}, δ = {plain(privacy.budget_delta)}",
-        claim=f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}",
+        claim=claim(privacy),
         exceeded=exceeds(privacy),
         accountant=privacy.accountant,
         theorem=theorem(privacy),
-        protects=neighbours(privacy.unit, privacy.relation),
+        protects=neighbours(privacy.unit, privacy.relation, privacy.within_m),
         trust=privacy.trust,
-        split=split(privacy.ledger),
+        split=split(privacy),
     )
+
+
+def claim(privacy: Privacy) -> str:
+    """What the ledger adds up to; where that is for a distance, also what it is between any two records."""
+    words = f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}"
+    if privacy.epsilon_anywhere is None:
+        return words
+    within = distance(privacy.within_m / 1000)
+    return f"{words} within {within}, ε = {rounded(privacy.epsilon_anywhere)} between any two records,"
 
 
 def theorem(privacy: Privacy) -> str | None:
@@ -92,16 +102,15 @@ def theorem(privacy: Privacy) -> str | None:
     return f"{words} The ε of the private choice is added to theirs."
 
 
-def split(ledger: tuple[dict[str, Any], ...]) -> str | None:
+def split(privacy: Privacy) -> str | None:
     """What part of ε a record spends on answers about its attributes, where it spends any."""
-    responses = [row for row in ledger if row["kind"] == "randomized_response"]
-    spent = [row["epsilon"] for row in responses if row["label"].startswith(ANSWER)]
-    if not spent:
+    answers = [row for row in privacy.ledger if row["label"].startswith(ANSWER)]
+    if not answers:
         return None
-    whole = sum(row["epsilon"] for row in responses)
+    spent = sum(row["count"] * row["epsilon"] for row in answers)
     return (
-        f"{_rounded(sum(spent))} of ε = {_rounded(whole)} is spent on {count(len(spent), 'answer')} about attributes; "
-        f"the cell has the other {_rounded(whole - sum(spent))}."
+        f"{rounded(spent)} of ε = {rounded(privacy.epsilon)} is spent on {count(len(answers), 'answer')} about "
+        f"attributes; the coordinates have the other {rounded(privacy.epsilon - spent)}."
     )
 
 
@@ -138,7 +147,10 @@ def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
     if kind == "laplace":
         return f"scale = Δ₁ / {_span(rows, 'epsilon')}"
     if kind in ("randomized_response", "decomposition"):
-        return f"ε = {_span(rows, 'epsilon', _rounded)}"
+        return f"ε = {_span(rows, 'epsilon', rounded)}"
+    if kind == "planar_laplace":
+        metres = [row["within_m"] / row["epsilon_within"] / 1000 for row in rows]
+        return f"density ∝ exp(−‖e‖ / {distance(max(metres))})"
     names = [key for key in rows[0] if key not in ("kind", "label", "count")]
     return ", ".join(f"{name} = {_span(rows, name)}" for name in names)
 
@@ -146,10 +158,6 @@ def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
 def _label(label: str) -> str:
     """A report column's name in words."""
     return f"answer: {label.removeprefix(ANSWER).replace('_', ' ')}" if label.startswith(ANSWER) else label
-
-
-def _rounded(value: float) -> str:
-    return plain(float(f"{value:.3g}"))
 
 
 def _span(rows: list[dict[str, Any]], key: str, form: Callable[[float], str] = plain) -> str:
