@@ -64,19 +64,19 @@ def fit(
     floor, lower, upper = (np.asarray(part, dtype=np.float64) for part in (floor, lower, upper))
     observations = gathered(observations, noise, floor)
     sizes = sorted({1, round(n_components**0.5), n_components}) if start is None else [start.n_components]
-    final = None
+    final, narrowest = None, floor
     for size in sizes:
-        narrowest = resolvable(observations.total_weight, size, noise, lower, upper, floor)
-        rise = partial(climb, floor=narrowest, prior=prior, expectation=partial(noisy_passes, noise=noise))
+        least = resolvable(observations.total_weight, size, noise, lower, upper, floor)
+        rise = partial(climb, floor=least, prior=prior, expectation=partial(noisy_passes, noise=noise))
         begin = start
         if begin is None:
-            begin = _searched(observations, size, noise, lower, upper, narrowest, starts, tol, rise, rng)
+            begin = _searched(observations, size, noise, lower, upper, least, starts, tol, rise, rng)
         climbed = rise([observations], Parameters.of([begin]), tol=tol, max_iter=max_iter, accelerate=True)
         tried = em.ended(climbed, 0)
         if final is not None and _criterion(tried, observations) <= _criterion(final, observations):
             break
-        final = tried
-    return _inside(final, observations, noise, lower, upper, floor, n_components)
+        final, narrowest = tried, least
+    return _inside(final, observations, noise, lower, upper, narrowest, n_components)
 
 
 def resolvable(
@@ -115,14 +115,15 @@ def gathered(observations: Observations, noise: ScaleMixture, floor: np.ndarray)
 
 
 def no_wider(covariances: np.ndarray, side: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """The covariances with no standard deviation above half a side of the public box, correlations kept.
+    """The covariances with no variance above that of half a side of the public box, in any direction.
 
-    Nothing that lies in an interval has a larger variance (Popoviciu 1935). Noise less noise can have any.
+    Nothing that lies in an interval has a larger one (Popoviciu 1935); noise less noise can have any. Directions are
+    those of the box scaled to a cube.
     """
-    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
-    factor = np.minimum(1.0, side / 2 / deviations)
-    narrowed = floored(covariances * factor[:, :, None] * factor[:, None, :], floor)
-    return np.where((factor < 1).any(axis=1)[:, None, None], narrowed, covariances)
+    half = np.outer(side / 2, side / 2)
+    values, vectors = np.linalg.eigh(covariances / half)
+    narrowed = (vectors * np.minimum(values, 1.0)[:, None, :]) @ np.swapaxes(vectors, -1, -2) * half
+    return np.where((values > 1).any(axis=1)[:, None, None], floored(narrowed, floor), covariances)
 
 
 def _searched(
