@@ -2,9 +2,8 @@
 
 Extreme deconvolution (Bovy, Hogg & Roweis 2011), with noise that is a scale mixture of Gaussians: the pass that sees
 through the noise (`noisy_pass`) and the ordinary estimate make a monotone EM. It climbs from the best of several starts
-after the same search as a fit to records, several starts and then relocations, all through the noise. Starts are
-broad: through noise a component that begins too narrow hardly widens again, while one that is too broad narrows as
-far as the reports say.
+after the same search as a fit to records, several starts and then relocations, all through the noise. No start has
+components narrowed by the noise: through noise a component that begins too narrow hardly widens again.
 
 Reports are private already: whatever is computed from them is free.
 """
@@ -28,7 +27,8 @@ from privmix.mixture.starts import public_start, seeded_start
 MOST_DIMENSIONS = 2  # reports are gathered up to this; with more they seldom share a cell
 FINENESS = 1.5  # side of a cell in n^(-1/4) standard deviations of the noise
 SAMPLE = 2**14  # reports, or cells of them, on which the search runs
-MOVES = 8  # relocations a component
+SEARCHES = 2  # of the starts are searched on
+MOVES = 5  # relocations a component in each of them
 
 
 def fit(
@@ -68,11 +68,12 @@ def fit(
     for size in sizes:
         least = resolvable(observations.total_weight, size, noise, lower, upper, floor)
         rise = partial(climb, floor=least, prior=prior, expectation=partial(noisy_passes, noise=noise))
-        begin = start
-        if begin is None:
+        begin = [start]
+        if start is None:
             begin = _searched(observations, size, noise, lower, upper, least, starts, tol, rise, rng)
-        climbed = rise([observations], Parameters.of([begin]), tol=tol, max_iter=max_iter, accelerate=True)
-        tried = em.ended(climbed, 0)
+        data = [observations] * len(begin)
+        climbed = rise(data, Parameters.of(begin), tol=tol, max_iter=max_iter, accelerate=True)
+        tried = em.ended(climbed, int(np.argmax(climbed.objective)))
         if final is not None and _criterion(tried, observations) <= _criterion(final, observations):
             break
         final, narrowest = tried, least
@@ -137,19 +138,19 @@ def _searched(
     tol: float,
     rise: search.Climb,
     rng: np.random.Generator,
-) -> Mixture:
-    """The best of the starts after a short climb, and of relocations of its components, all through the noise."""
+) -> list[Mixture]:
+    """The best few of the starts after a short climb, their components relocated: all through the noise."""
     sample = sampled(observations, SAMPLE, rng)
     sample = replace(sample, weights=sample.weights * (observations.total_weight / sample.total_weight))
     begin = _starts(observations, sample, n_components, noise, lower, upper, floor, starts, rng)
     climbed = rise(
         [sample] * len(begin), Parameters.of(begin), tol=10 * tol, max_iter=search.START_ITERATIONS
     )
-    best = climbed.parameters.mixture(int(np.argmax(climbed.objective)))
+    best = [climbed.parameters.mixture(row) for row in np.argsort(-climbed.objective)[:SEARCHES]]
     if n_components == 1:
         return best
-    joint = partial(noisy_joint, noise=noise)
-    return search.relocated([sample], [best], floor, [rng], rise, MOVES * n_components, tol, joint)[0]
+    joint, moves = partial(noisy_joint, noise=noise), MOVES * n_components
+    return search.relocated([sample] * len(best), best, floor, rng.spawn(len(best)), rise, moves, tol, joint)
 
 
 def _starts(
@@ -163,21 +164,34 @@ def _starts(
     number: int,
     rng: np.random.Generator,
 ) -> list[Mixture]:
-    """Starts from the public box, from the overall moments less the noise, at reports, and from a naive fit."""
+    """Starts from the overall moments less the noise, from the public box, at reports, and from a naive fit.
+
+    What comes from the reports is drawn in about their centre until its variance on each axis is theirs less the
+    noise: through much noise the likelihood is nearly flat, and a start that is as wide as the noise stays so.
+    """
     centre, covariance = observations.covariance()
     whole = Mixture(np.ones(1), centre[None], floored((covariance - noise.covariance)[None], floor))
+    if n_components == 1:
+        return [whole]
     share = floored(whole.covariances / n_components ** (2 / whole.dimensions), floor)
     equal = np.full(n_components, 1 / n_components)
     naive = em.fit(
         observations, n_components, floor=floor, rng=rng, starts=4, relocations=2 * n_components
     ).mixture
+    factor = np.sqrt(np.minimum(1.0, np.diagonal(whole.covariances[0]) / np.diagonal(covariance)))
+    seen = [naive, *(seeded_start(sample, n_components, floor, rng) for _ in range(number))]
     found = [
-        public_start(lower, upper, n_components, rng),
         Mixture(equal, whole.sample(n_components, rng), np.repeat(share, n_components, axis=0)),
-        *(seeded_start(sample, n_components, floor, rng) for _ in range(number)),
-        naive,
+        public_start(lower, upper, n_components, rng),
+        *(_drawn_in(each, centre, factor, floor) for each in seen),
     ]
     return [Mixture(each.weights, np.clip(each.means, lower, upper), each.covariances) for each in found]
+
+
+def _drawn_in(mixture: Mixture, centre: np.ndarray, factor: np.ndarray, floor: np.ndarray) -> Mixture:
+    """The mixture shrunk by a factor on each axis about a centre."""
+    means = centre + factor * (mixture.means - centre)
+    return Mixture(mixture.weights, means, floored(mixture.covariances * np.outer(factor, factor), floor))
 
 
 def _criterion(tried: Fit, observations: Observations) -> float:
