@@ -82,6 +82,10 @@ class RecordingNoise:
         self.asked.append(("gaussian", sigma, np.shape(values)))
         return np.array(values)
 
+    def add_planar_laplace(self, values, scale):
+        self.asked.append(("planar_laplace", scale, np.shape(values)))
+        return np.array(values)
+
     def uniform(self, shape):
         return self.generator.random(shape)
 

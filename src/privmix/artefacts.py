@@ -146,6 +146,10 @@ class Privacy(Part):
     unit: Literal["record", "person"]
     relation: Literal["replace_one", "add_remove"]
     trust: Trust
+    within_m: float | None = (
+        None  # where trust is "distance": epsilon is for places no farther apart than this,
+    )
+    epsilon_anywhere: float | None = None  # and this one for any two records
     mode: Literal["benchmark", "release"]
     accountant: str
     ledger: tuple[dict[str, Any], ...]

@@ -2,16 +2,23 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.stats import laplace, norm
+from scipy.stats import gamma, laplace, norm
 
 from privmix.errors import UserError
 from privmix.mixture import em
-from privmix.mixture.deconvolve import fit, gathered, noisy_passes, observed, resolvable
+from privmix.mixture.deconvolve import fit, gathered, no_wider, resolvable
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters, estimate
+from privmix.mixture.noisy_pass import noisy_joint, noisy_passes, observed
 from privmix.mixture.observations import observe
-from privmix.mixture.scale_mixture import LAPLACE_NODES, ScaleMixture, gaussian_scales, laplace_scales
+from privmix.mixture.scale_mixture import (
+    LAPLACE_NODES,
+    ScaleMixture,
+    gaussian_scales,
+    laplace_scales,
+    planar_laplace_scales,
+)
 
 BOX = {"lower": np.full(2, -0.7), "upper": np.full(2, 0.7)}
 FLOOR = np.full(2, 1e-6)
@@ -45,6 +52,28 @@ def test_laplace_nodes_are_the_nearest_in_divergence(nodes):
     share = joint / joint.sum(axis=1, keepdims=True) * mass[:, None]
     np.testing.assert_allclose(share.sum(axis=0), weights, rtol=2e-5)
     np.testing.assert_allclose(np.square(x) @ share / share.sum(axis=0), variances, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "divergence", "error"),
+    [(1, 0.099, 0.131), (2, 0.0085, 0.021), (3, 0.0011, 0.0045), (4, 0.00019, 0.0014), (5, 3.6e-5, 0.00046)],
+)
+def test_planar_scales_are_the_nearest_to_the_planar_laplace_density(nodes, divergence, error):
+    """Small divergence, cdf of the radius and variance; and an EM step on the density itself moves nothing."""
+    noise = planar_laplace_scales(1.0, nodes)
+    np.testing.assert_allclose(noise.covariance, 3 * np.eye(2), rtol=1e-12)
+    t, width = np.linspace(np.log(1e-6), np.log(50), 50_001, retstep=True)
+    r = np.exp(t)
+    mass = width * r**2 * np.exp(-r)  # the radius has density r exp(-r) for b = 1
+    variances = noise.covariances[:, 0, 0]
+    joint = noise.weights * np.exp(-np.square(r[:, None]) / (2 * variances)) / (2 * np.pi * variances)
+    density = joint.sum(axis=1)
+    assert 0 < mass @ (-r - np.log(2 * np.pi) - np.log(density)) < divergence
+    cdf = 1 - np.exp(-np.square(r[:, None]) / (2 * variances)) @ noise.weights
+    assert np.abs(cdf - gamma(2).cdf(r)).max() < error
+    share = joint / density[:, None] * mass[:, None]
+    np.testing.assert_allclose(share.sum(axis=0), noise.weights, rtol=3e-5)
+    np.testing.assert_allclose(np.square(r) @ share / share.sum(axis=0) / 2, variances, rtol=3e-5)
 
 
 @pytest.mark.parametrize(("d", "scales"), [(1, 4), (2, 16), (3, 27), (4, 16), (5, 32), (6, 1), (30, 1)])
@@ -97,6 +126,29 @@ def test_a_pass_is_the_posterior_expectation_of_the_records():
     np.testing.assert_allclose(moments.sums, sums, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(moments.squares, squares, rtol=1e-9, atol=1e-10)
     assert moments.log_likelihood == pytest.approx(of_reports(TRUTH, noise).log_density(reports).sum())
+
+
+def test_the_joint_of_a_component_is_the_sum_over_its_scales_of_noise():
+    noise, reports = laplace_scales(0.3, 2, 3), np.random.default_rng(0).normal(size=(30, 2))
+    joint = noisy_joint(observe(reports), TRUTH, noise)
+    assert joint.shape == (3, 30)
+    for number in range(3):
+        alone = Mixture([1.0], TRUTH.means[[number]], TRUTH.covariances[[number]])
+        wanted = np.log(TRUTH.weights[number]) + of_reports(alone, noise).log_density(reports)
+        np.testing.assert_allclose(joint[number], wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_no_component_is_wider_than_half_the_box_and_others_are_left_alone():
+    side = np.array([2.0, 4.0])
+    covariances = np.array(
+        [[[9.0, 0.0], [0.0, 1.0]], [[0.5, 0.1], [0.1, 3.9]], [[100.0, 99.99], [99.99, 100.0]]]
+    )
+    found = no_wider(covariances, side, np.full(2, 1e-3))
+    np.testing.assert_allclose(found[0], [[1.0, 0.0], [0.0, 1.0]])
+    np.testing.assert_array_equal(found[1], covariances[1])
+    assert (np.diagonal(found[2]) <= side**2 / 4 * (1 + 1e-9)).all()
+    assert found[2][0, 1] > 0.7  # the rest of its shape is kept
+    assert (np.linalg.eigvalsh(found) >= 1e-3 * (1 - 1e-9)).all()
 
 
 @pytest.mark.parametrize("noise", [gaussian_scales(0.3, 2), laplace_scales(0.3, 2)])
@@ -180,6 +232,20 @@ def test_overwhelming_noise_gives_a_broad_mixture_inside_the_box_and_says_so():
     assert result.mixture.log_density(points).mean() > -np.log(1.4**2) - 2
 
 
+@pytest.mark.parametrize("scale", [3.0, 100.0, 3000.0])
+def test_few_reports_in_many_dimensions_through_overwhelming_noise_are_no_worse_than_the_box(scale):
+    """Noise less noise has directions without any variance; none may be believed."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-0.3, 0.1, size=(300, 6))
+    for noise, drawn in (
+        (gaussian_scales(scale, 6), rng.normal(scale=scale, size=points.shape)),
+        (laplace_scales(scale, 6), rng.laplace(scale=scale, size=points.shape)),
+    ):
+        box = {"lower": np.full(6, -0.4), "upper": np.full(6, 0.4)}
+        result = fit(observe(points + drawn), 3, noise, **box, floor=np.full(6, 1e-6), rng=rng)
+        assert result.mixture.log_density(points).mean() > -6 * np.log(0.8) - 8
+
+
 def test_the_resolvable_floor_follows_noise_and_reports():
     wide = {"lower": np.full(2, -100.0), "upper": np.full(2, 100.0)}
     at = partial(resolvable, noise=gaussian_scales(1.0, 2), floor=FLOOR)
@@ -226,6 +292,8 @@ def test_wrong_dimensions_nodes_and_sizes_are_refused():
         fit(reports, 9, gaussian_scales(1.0, 2), **BOX, floor=FLOOR, rng=np.random.default_rng(0))
     with pytest.raises(UserError, match="1 to 5 nodes"):
         laplace_scales(1.0, 2, 6)
+    with pytest.raises(UserError, match="1 to 5 nodes"):
+        planar_laplace_scales(1.0, 0)
 
 
 def test_means_end_inside_the_public_box_with_the_likelihood_they_have_there():

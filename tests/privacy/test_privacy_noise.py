@@ -134,7 +134,7 @@ def test_seeded_noise_is_the_value_plus_the_stream():
 GUARDED = ("mechanisms", "evaluate", "stages", "clean")
 DRAWING = {"laplace", "normal", "standard_normal", "gumbel", "exponential", "geometric", "random", "uniform",
            "integers", "choice", "permutation", "shuffle", "default_rng", "gaussian", "binomial", "add_laplace",
-           "add_gaussian", "urandom"}  # fmt: skip
+           "add_gaussian", "add_planar_laplace", "standard_gamma", "urandom"}  # fmt: skip
 
 
 def _draws(path: Path) -> set[str]:

@@ -43,7 +43,10 @@ METHODS: dict[str, tuple[dict[str, Any], str, float]] = {
     "laplace_naive": ({"method": "laplace_input", "fit": "naive"}, "local", 5.0),
     "laplace_aware": ({"method": "laplace_input", "fit": "aware"}, "local", 3.1),
     "responses": ({"method": "randomized_response"}, "local", 1.6),
+    "planar_5km": ({"method": "planar_laplace", "within_m": 5000.0}, "distance", 0.05),
 }
+USUAL = tuple(name for name in METHODS if name != "planar_5km")
+WIDTHS = 4000.0  # the public box of a map, in distances of `planar_5km`
 LEDGERS = {
     "dp_em": lambda e: (
         {"kind": "laplace", "label": "weights", "count": 10, "epsilon": e / 210},
@@ -54,6 +57,16 @@ LEDGERS = {
     "randomized_response": lambda e: (
         {"kind": "randomized_response", "label": "cell", "count": 1, "epsilon": e / 2},
         {"kind": "randomized_response", "label": "a_at_night", "count": 1, "epsilon": e / 2},
+    ),
+    "planar_laplace": lambda e: (
+        {
+            "kind": "planar_laplace",
+            "label": "place",
+            "count": 1,
+            "epsilon": WIDTHS * e,
+            "within_m": 5000.0,
+            "epsilon_within": e,
+        },
     ),
     "non_private": lambda e: (),
 }
@@ -116,7 +129,7 @@ def load(root: Path, configuration: dict[str, Any]) -> tuple[Run, Scores]:
 def write_run(
     root: Path,
     datasets: Sequence[MadeUpData] = (CHECKINS, SURVEY),
-    mechanisms: Sequence[str] = tuple(METHODS),
+    mechanisms: Sequence[str] = USUAL,
     epsilons: Sequence[float] = (0.1, 1.0, 10.0),
     replicates: int = 3,
     failing: Sequence[tuple[str, str]] = (("survey", "responses"),),
@@ -329,6 +342,8 @@ def _write_job(
         unit=data.unit,
         relation=data.relation,
         trust=trust,
+        within_m=chosen.get("within_m"),
+        epsilon_anywhere=WIDTHS * epsilon if trust == "distance" else None,
         mode="benchmark",
         accountant=chosen.get("composition", "linear"),
         ledger=() if fails else LEDGERS[method](epsilon),

@@ -245,7 +245,7 @@ def test_sensitive_records_leave_no_trace_on_the_page(tmp_path):
 def test_public_records_are_drawn_once_and_used_by_every_picture(tmp_path):
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,), failing=()))
     assert html.count("data:image/png") == 1
-    assert html.count('href="#cloud-checkins"') == len(made_up_run.METHODS)
+    assert html.count('href="#cloud-checkins"') == len(made_up_run.USUAL)
     assert html.count("The ring marks") == 1
 
 

@@ -57,7 +57,7 @@ def override(wildcards):
 
 def is_local(wildcards):
     """Whether the mechanism randomises each record before anyone stores it."""
-    return SWEEP.mechanisms[wildcards.mechanism].trust == "local"
+    return SWEEP.mechanisms[wildcards.mechanism].trust != "central"
 
 
 def seen_by_fit(wildcards):

@@ -1,5 +1,6 @@
 """Fits to rows that carry additive noise of known shape: post-processing of what a local mechanism reported."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -8,8 +9,8 @@ from privmix.mechanisms import component_choice
 from privmix.mechanisms.base import Spec
 from privmix.mechanisms.local import Answers
 from privmix.mixture import deconvolve, em
-from privmix.mixture.deconvolve import ScaleMixture
 from privmix.mixture.observations import observe
+from privmix.mixture.scale_mixture import ScaleMixture
 
 Reading = Literal["naive", "aware"]
 
@@ -20,11 +21,17 @@ def noisy_rows(rows: np.ndarray) -> Answers:
 
 
 def fit_rows(
-    answers: Answers, spec: Spec, noise: ScaleMixture, reading: Reading, rng: np.random.Generator
+    answers: Answers,
+    spec: Spec,
+    noise: ScaleMixture,
+    reading: Reading,
+    rng: np.random.Generator,
+    notes: tuple[str, ...] = (),
 ) -> em.Fit:
     """`naive` takes the noisy rows for records; `aware` maximises the likelihood through the noise.
 
-    The reports are never clipped: that would bend the noise whose shape `aware` relies on.
+    The reports are never clipped: that would bend the noise whose shape `aware` relies on. `notes` of the mechanism
+    come before those of the fit.
     """
     axes = range(len(spec.domain.axes))
     rows = np.column_stack([answers.columns[f"y{axis}"] for axis in axes]).astype(np.float64)
@@ -47,4 +54,5 @@ def fit_rows(
 
     read = naive if reading == "naive" else aware
     # No more Gaussians than reports.
-    return component_choice.freely(spec, lambda number: read(min(number, len(rows))), records=len(rows))
+    fitted = component_choice.freely(spec, lambda number: read(min(number, len(rows))), records=len(rows))
+    return replace(fitted, notes=(*notes, *fitted.notes))

@@ -20,6 +20,7 @@ METHODS = {
     "posterior_sample": "PosteriorSample",
     "laplace_input": "LaplaceInput",
     "gaussian_input": "GaussianInput",
+    "planar_laplace": "PlanarLaplaceInput",
     "randomized_response": "RandomizedResponse",
 }
 

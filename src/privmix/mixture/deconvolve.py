@@ -1,71 +1,34 @@
 """Noise-aware EM: the mixture of the records x behind noisy reports y = x + e.
 
-Extreme deconvolution (Bovy, Hogg & Roweis 2011, Annals of Applied Statistics 5, eqs 14-17), with noise that is a
-scale mixture of Gaussians: y is then a mixture over pairs (k, j) with means μ_k and covariances Σ_k + S_j. Given y
-and a pair, x is Gaussian with mean μ + A(y - μ) and covariance Σ - AΣ, A = Σ(Σ + S)⁻¹. The moments of x are so
-linear in the moments of y, and the ordinary pass and the ordinary estimate make a monotone EM.
+Extreme deconvolution (Bovy, Hogg & Roweis 2011), with noise that is a scale mixture of Gaussians: the pass that sees
+through the noise (`noisy_pass`) and the ordinary estimate make a monotone EM. It climbs from the best of several starts
+after the same search as a fit to records, several starts and then relocations, all through the noise. No start has
+components narrowed by the noise: through noise a component that begins too narrow hardly widens again.
 
 Reports are private already: whatever is computed from them is free.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.mixture import em
+from privmix.mixture import em, search
 from privmix.mixture.climb import climb
 from privmix.mixture.em import Fit
-from privmix.mixture.kernel import em_passes
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Moments, Parameters, Prior, floored
-from privmix.mixture.observations import Observations, aggregate, compress
-from privmix.mixture.scale_mixture import ScaleMixture, gaussian_scales, laplace_scales
-from privmix.mixture.starts import public_start
-
-__all__ = ["ScaleMixture", "fit", "gaussian_scales", "laplace_scales", "noisy_passes", "observed"]
+from privmix.mixture.moments import Parameters, Prior, floored
+from privmix.mixture.noisy_pass import noisy_joint, noisy_passes
+from privmix.mixture.observations import Observations, aggregate, compress, sampled
+from privmix.mixture.scale_mixture import ScaleMixture
+from privmix.mixture.starts import public_start, seeded_start
 
 MOST_DIMENSIONS = 2  # reports are gathered up to this; with more they seldom share a cell
 FINENESS = 1.5  # side of a cell in n^(-1/4) standard deviations of the noise
-START_ITERATIONS = 8  # enough to rank starts
-
-
-def observed(mixtures: Parameters, noise: ScaleMixture) -> Parameters:
-    """The mixtures of reports: component k under noise scale j is number k J + j."""
-    m, _, d = mixtures.means.shape
-    weights = mixtures.weights[:, :, None] * noise.weights
-    covariances = mixtures.covariances[:, :, None] + noise.covariances
-    means = np.repeat(mixtures.means, len(noise.weights), axis=1)
-    return Parameters(weights.reshape(m, -1), means, covariances.reshape(m, -1, d, d))
-
-
-def noisy_passes(data: Sequence[Observations], mixtures: Parameters, noise: ScaleMixture) -> Moments:
-    """Expected moments of the records behind the reports, and the log-likelihood of the reports, for each mixture."""
-    m, k, d = mixtures.means.shape
-    reports = em_passes(data, observed(mixtures, noise))
-    counts = reports.counts.reshape(m, k, -1, 1)
-    sums = reports.sums.reshape(m, k, -1, d)
-    squares = reports.squares.reshape(m, k, -1, d, d)
-    means, prior_covariance = mixtures.means[:, :, None], mixtures.covariances[:, :, None]
-    # Both factors are symmetric, so Σ(Σ + S)⁻¹ is the transpose of what solve gives.
-    gain = np.swapaxes(np.linalg.solve(prior_covariance + noise.covariances, prior_covariance), -1, -2)
-    gain_transposed = np.swapaxes(gain, -1, -2)
-    offset = means - (gain @ means[..., None])[..., 0]
-    moved = (gain @ sums[..., None])[..., 0]
-    cross = moved[..., :, None] * offset[..., None, :]
-    spread = prior_covariance - gain @ prior_covariance + offset[..., :, None] * offset[..., None, :]
-    squares = (
-        gain @ squares @ gain_transposed + cross + np.swapaxes(cross, -1, -2) + counts[..., None] * spread
-    )
-    return Moments(
-        counts=counts.sum(axis=(2, 3)),
-        sums=(moved + counts * offset).sum(axis=2),
-        squares=squares.sum(axis=2),
-        log_likelihood=reports.log_likelihood,
-        total_weight=reports.total_weight,
-    )
+SAMPLE = 2**14  # reports, or cells of them, on which the search runs
+SEARCHES = 2  # of the starts are searched on
+MOVES = 5  # relocations a component in each of them
 
 
 def fit(
@@ -77,13 +40,13 @@ def fit(
     upper: np.ndarray,
     floor: np.ndarray,
     rng: np.random.Generator,
-    starts: int = 2,
-    tol: float = 2e-5,
-    max_iter: int = 200,
+    starts: int = 4,
+    tol: float = 2e-6,
+    max_iter: int = 500,
     start: Mixture | None = None,
     prior: Prior | None = None,
 ) -> Fit:
-    """The mixture of the records behind noisy reports (weights count reports). Means end in [lower, upper].
+    """The mixture of the records behind noisy reports (weights count reports). It ends in the box [lower, upper].
 
     Noise hides structure, and components that the reports cannot tell apart fit the noise. So 1, about √K and K
     components are tried, upwards while Akaike's criterion (1974) improves; `n_components` is the most that is
@@ -101,22 +64,20 @@ def fit(
     floor, lower, upper = (np.asarray(part, dtype=np.float64) for part in (floor, lower, upper))
     observations = gathered(observations, noise, floor)
     sizes = sorted({1, round(n_components**0.5), n_components}) if start is None else [start.n_components]
-    final = None
+    final, narrowest = None, floor
     for size in sizes:
-        narrowest = resolvable(observations.total_weight, size, noise, lower, upper, floor)
-        rise = partial(climb, floor=narrowest, prior=prior, expectation=partial(noisy_passes, noise=noise))
+        least = resolvable(observations.total_weight, size, noise, lower, upper, floor)
+        rise = partial(climb, floor=least, prior=prior, expectation=partial(noisy_passes, noise=noise))
+        begin = [start]
         if start is None:
-            candidates = _starts(observations, size, noise, lower, upper, narrowest, starts, rng)
-            data = [observations] * len(candidates)
-            ranked = rise(data, Parameters.of(candidates), tol=tol, max_iter=START_ITERATIONS)
-            begin = ranked.parameters[[int(np.argmax(ranked.objective))]]
-        else:
-            begin = Parameters.of([start])
-        tried = em.ended(rise([observations], begin, tol=tol, max_iter=max_iter, accelerate=True), 0)
+            begin = _searched(observations, size, noise, lower, upper, least, starts, tol, rise, rng)
+        data = [observations] * len(begin)
+        climbed = rise(data, Parameters.of(begin), tol=tol, max_iter=max_iter, accelerate=True)
+        tried = em.ended(climbed, int(np.argmax(climbed.objective)))
         if final is not None and _criterion(tried, observations) <= _criterion(final, observations):
             break
-        final = tried
-    return _inside(final, observations, noise, lower, upper, n_components)
+        final, narrowest = tried, least
+    return _inside(final, observations, noise, lower, upper, narrowest, n_components)
 
 
 def resolvable(
@@ -154,8 +115,47 @@ def gathered(observations: Observations, noise: ScaleMixture, floor: np.ndarray)
     return aggregate(observations, cells)
 
 
+def no_wider(covariances: np.ndarray, side: np.ndarray, floor: np.ndarray) -> np.ndarray:
+    """The covariances with no variance above that of half a side of the public box, in any direction.
+
+    Nothing that lies in an interval has a larger one (Popoviciu 1935); noise less noise can have any. Directions are
+    those of the box scaled to a cube.
+    """
+    half = np.outer(side / 2, side / 2)
+    values, vectors = np.linalg.eigh(covariances / half)
+    narrowed = (vectors * np.minimum(values, 1.0)[:, None, :]) @ np.swapaxes(vectors, -1, -2) * half
+    return np.where((values > 1).any(axis=1)[:, None, None], floored(narrowed, floor), covariances)
+
+
+def _searched(
+    observations: Observations,
+    n_components: int,
+    noise: ScaleMixture,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    floor: np.ndarray,
+    starts: int,
+    tol: float,
+    rise: search.Climb,
+    rng: np.random.Generator,
+) -> list[Mixture]:
+    """The best few of the starts after a short climb, their components relocated: all through the noise."""
+    sample = sampled(observations, SAMPLE, rng)
+    sample = replace(sample, weights=sample.weights * (observations.total_weight / sample.total_weight))
+    begin = _starts(observations, sample, n_components, noise, lower, upper, floor, starts, rng)
+    climbed = rise(
+        [sample] * len(begin), Parameters.of(begin), tol=10 * tol, max_iter=search.START_ITERATIONS
+    )
+    best = [climbed.parameters.mixture(row) for row in np.argsort(-climbed.objective)[:SEARCHES]]
+    if n_components == 1:
+        return best
+    joint, moves = partial(noisy_joint, noise=noise), MOVES * n_components
+    return search.relocated([sample] * len(best), best, floor, rng.spawn(len(best)), rise, moves, tol, joint)
+
+
 def _starts(
     observations: Observations,
+    sample: Observations,
     n_components: int,
     noise: ScaleMixture,
     lower: np.ndarray,
@@ -164,21 +164,34 @@ def _starts(
     number: int,
     rng: np.random.Generator,
 ) -> list[Mixture]:
-    """Starts from the public box, from the overall moments less the noise, and from a naive fit less the noise."""
+    """Starts from the overall moments less the noise, from the public box, at reports, and from a naive fit.
+
+    What comes from the reports is drawn in about their centre until its variance on each axis is theirs less the
+    noise: through much noise the likelihood is nearly flat, and a start that is as wide as the noise stays so.
+    """
     centre, covariance = observations.covariance()
     whole = Mixture(np.ones(1), centre[None], floored((covariance - noise.covariance)[None], floor))
+    if n_components == 1:
+        return [whole]
     share = floored(whole.covariances / n_components ** (2 / whole.dimensions), floor)
     equal = np.full(n_components, 1 / n_components)
-    found = []
-    for _ in range(number):
-        found.append(public_start(lower, upper, n_components, rng))
-        means = np.clip(whole.sample(n_components, rng), lower, upper)
-        found.append(Mixture(equal, means, np.repeat(share, n_components, axis=0)))
     naive = em.fit(
         observations, n_components, floor=floor, rng=rng, starts=4, relocations=2 * n_components
     ).mixture
-    narrowed = floored(naive.covariances - noise.covariance, floor)
-    return [*found, Mixture(naive.weights, naive.means, narrowed)]
+    factor = np.sqrt(np.minimum(1.0, np.diagonal(whole.covariances[0]) / np.diagonal(covariance)))
+    seen = [naive, *(seeded_start(sample, n_components, floor, rng) for _ in range(number))]
+    found = [
+        Mixture(equal, whole.sample(n_components, rng), np.repeat(share, n_components, axis=0)),
+        public_start(lower, upper, n_components, rng),
+        *(_drawn_in(each, centre, factor, floor) for each in seen),
+    ]
+    return [Mixture(each.weights, np.clip(each.means, lower, upper), each.covariances) for each in found]
+
+
+def _drawn_in(mixture: Mixture, centre: np.ndarray, factor: np.ndarray, floor: np.ndarray) -> Mixture:
+    """The mixture shrunk by a factor on each axis about a centre."""
+    means = centre + factor * (mixture.means - centre)
+    return Mixture(mixture.weights, means, floored(mixture.covariances * np.outer(factor, factor), floor))
 
 
 def _criterion(tried: Fit, observations: Observations) -> float:
@@ -192,9 +205,10 @@ def _inside(
     noise: ScaleMixture,
     lower: np.ndarray,
     upper: np.ndarray,
+    floor: np.ndarray,
     n_components: int,
 ) -> Fit:
-    """The fit with its means projected into the public box, and notes of what a reader should know."""
+    """The fit drawn into the public box, with notes of what a reader should know."""
     used = final.mixture.n_components
     notes = []
     if not final.converged:
@@ -202,11 +216,16 @@ def _inside(
     if used < n_components:
         notes.append(f"the reports support {used} of {n_components} components through this noise.")
     means = np.clip(final.mixture.means, lower, upper)
+    covariances = no_wider(final.mixture.covariances, upper - lower, floor)
     outside = int((means != final.mixture.means).any(axis=1).sum())
-    if outside == 0:
+    if outside:
+        notes.append(f"{outside} of {used} means were moved into the public box.")
+    wide = int((covariances != final.mixture.covariances).any(axis=(1, 2)).sum())
+    if wide:
+        notes.append(f"{wide} of {used} components were narrowed to what fits the public box: mostly noise.")
+    if not outside and not wide:
         return replace(final, notes=tuple(notes))
-    notes.append(f"{outside} of {used} means were moved into the public box.")
-    mixture = Mixture(final.mixture.weights, means, final.mixture.covariances)
+    mixture = Mixture(final.mixture.weights, means, covariances)
     seen = noisy_passes([observations], Parameters.of([mixture]), noise)
     reached = float(seen.log_likelihood[0]) / observations.total_weight
     return replace(

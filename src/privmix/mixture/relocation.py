@@ -5,7 +5,7 @@ across a gap. Dropping the cheapest and replanting it elsewhere does (split-and-
 choice among many candidate places by their immediate gain is that of greedy EM, Verbeek, Vlassis & Kröse 2003).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -15,14 +15,21 @@ from privmix.mixture.moments import floored
 from privmix.mixture.observations import Data, Observations
 from privmix.mixture.starts import axis_spread, random_scale
 
+Joint = Callable[[Observations, Mixture], np.ndarray]  # log of weight times density, (K, n)
+
 CANDIDATES = 16  # places and scales compared for each move
 
 
 class Relocation:
-    """Moves of one component of a mixture, K ≥ 2, that a sample proposes."""
+    """Moves of one component of a mixture, K ≥ 2, that a sample proposes.
 
-    def __init__(self, sample: Observations, mixture: Mixture, floor: np.ndarray) -> None:
-        self.sample, self.mixture, self.floor = sample, mixture, floor
+    `log_joint` is that of records, or one that sees through the noise of reports.
+    """
+
+    def __init__(
+        self, sample: Observations, mixture: Mixture, floor: np.ndarray, log_joint: Joint = log_joint
+    ) -> None:
+        self.sample, self.mixture, self.floor, self.log_joint = sample, mixture, floor, log_joint
         self.joint = log_joint(sample, mixture)
         self.spread = axis_spread(sample, floor)
         order = np.argsort(_removal_costs(self.joint, sample.weights))
@@ -56,7 +63,7 @@ class Relocation:
         rest, gains = np.empty(len(self.sample)), np.empty(planted.n_components)
         compiled().log_sums(self.joint, dropped, rest)
         rest += np.log((1 - share) / (1 - weights[dropped]))
-        new = log_joint(self.sample, planted) + np.log(planted.n_components * share)
+        new = self.log_joint(self.sample, planted) + np.log(planted.n_components * share)
         compiled().gains(rest, new, self.sample.weights, gains)
         return gains
 

@@ -1,8 +1,9 @@
 """Noise as a finite scale mixture of centred Gaussians: the form in which EM can take it off again.
 
 A Gaussian is one scale. A Laplace coordinate of scale b is N(0, τ) with τ exponential of mean 2b² (Andrews &
-Mallows 1974), which a few scales approximate. The approximation is of the likelihood that a fit maximises, not of
-the noise that was drawn: it touches utility, never privacy.
+Mallows 1974); planar Laplace noise of scale b, of density ∝ exp(-‖e‖/b) in the plane, is N(0, τ I) with τ of
+the gamma law of shape 3/2 and scale 2b². A few scales approximate both. The approximation is of the likelihood that
+a fit maximises, not of the noise that was drawn: it touches utility, never privacy.
 """
 
 import itertools
@@ -26,6 +27,19 @@ LAPLACE_NODES = {
     5: (
         (0.0267891, 0.157142, 0.392266, 0.358291, 0.0655117),
         (0.00860353, 0.0919443, 0.452072, 1.50849, 4.0834),
+    ),
+}
+
+# (weights, variances / 3b²) by number of nodes: the same for the planar Laplace density. Divergence 1e-1, 8e-3, 1e-3,
+# 2e-4, 3e-5 nats and largest error of the cdf of the radius 1e-1, 2e-2, 4e-3, 1e-3, 4e-4 for 1 to 5 nodes.
+PLANAR_NODES = {
+    1: ((1.0,), (1.0,)),
+    2: ((0.52542, 0.47458), (0.335943, 1.7352)),
+    3: ((0.185189, 0.583544, 0.231267), (0.133108, 0.729856, 2.37581)),
+    4: ((0.0597387, 0.342756, 0.482681, 0.114824), (0.0567034, 0.334746, 1.12261, 2.96119)),
+    5: (
+        (0.0192511, 0.152963, 0.413016, 0.35646, 0.0583102),
+        (0.0254245, 0.159484, 0.564321, 1.5082, 3.50587),
     ),
 }
 
@@ -91,3 +105,13 @@ def laplace_scales(scale: float, dimensions: int, nodes: int | None = None) -> S
     variances *= 2 * float(scale) ** 2 / (weights @ variances)
     grid = np.array(list(itertools.product(range(nodes), repeat=dimensions)))
     return ScaleMixture(weights[grid].prod(axis=1), variances[grid])
+
+
+def planar_laplace_scales(scale: float, nodes: int = 4) -> ScaleMixture:
+    """Planar Laplace noise of scale b, isotropic in two dimensions, with its exact variance 3b² on each axis."""
+    if nodes not in PLANAR_NODES:
+        raise UserError(f"planar_laplace_scales needs 1 to {max(PLANAR_NODES)} nodes, not {nodes}.")
+    weights, variances = (np.array(part) for part in PLANAR_NODES[nodes])
+    weights /= weights.sum()
+    variances *= 3 * float(scale) ** 2 / (weights @ variances)
+    return ScaleMixture(weights, np.repeat(variances[:, None], 2, axis=1))

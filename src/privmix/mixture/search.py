@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from privmix.mixture.climb import Climbed
+from privmix.mixture.kernel import log_joint
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters
 from privmix.mixture.observations import Observations
-from privmix.mixture.relocation import Relocation
+from privmix.mixture.relocation import Joint, Relocation
 from privmix.mixture.starts import seeded_start
 
 START_ITERATIONS = 30  # enough to rank starts
@@ -51,12 +52,13 @@ def relocated(
     climb: Climb,
     relocations: int,
     tol: float,
+    joint: Joint = log_joint,
 ) -> list[Mixture]:
     """For each sample the best mixture that this many attempts to move one component reach. K ≥ 2."""
     climbed = climb(samples, Parameters.of(mixtures), tol=tol, max_iter=2 * START_ITERATIONS)
     best = [climbed.parameters.mixture(number) for number in range(len(samples))]
     reached = climbed.objective.copy()
-    moves = [Relocation(sample, mixture, floor) for sample, mixture in zip(samples, best, strict=True)]
+    moves = [Relocation(sample, mixture, floor, joint) for sample, mixture in zip(samples, best, strict=True)]
     for first in range(0, relocations, TOGETHER):
         together = min(TOGETHER, relocations - first)
         owners = np.repeat(np.arange(len(samples)), together)
@@ -87,5 +89,5 @@ def relocated(
         for number, owner in enumerate(better):
             best[owner] = polished.parameters.mixture(number)
             reached[owner] = polished.objective[number]
-            moves[owner] = Relocation(samples[owner], best[owner], floor)
+            moves[owner] = Relocation(samples[owner], best[owner], floor, joint)
     return best

@@ -16,7 +16,16 @@ from typing import Literal
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.privacy.ledger import Event, Gaussian, Laplace, Pure, SampledGaussian, Selection, check_known
+from privmix.privacy.ledger import (
+    Event,
+    Gaussian,
+    Laplace,
+    PlanarLaplace,
+    Pure,
+    SampledGaussian,
+    Selection,
+    check_known,
+)
 from privmix.privacy.loss_distribution import grid_points, privacy_loss
 from privmix.privacy.validation import known, positive, probability
 
@@ -41,7 +50,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a ledger adds up to."""
+    """What a ledger adds up to; where it holds planar Laplace noise, for records of nearby places (`nearby`)."""
 
     epsilon: float
     delta: float
@@ -242,9 +251,29 @@ def account(events: Sequence[Event], delta: float, composition: Theorem) -> Clai
     return Claim(THEOREMS[composition](events, delta), delta)
 
 
+def nearby(events: Iterable[Event]) -> list[Event]:
+    """The events as they count for two records whose places are no farther apart than the ledger's `within_m`.
+
+    The density ratio of planar Laplace noise is a function of the distance alone, so there it is a release of
+    `epsilon_within`; all other events count in full. Between any two records of the domain the ledger counts as it
+    stands.
+    """
+    return [
+        dataclasses.replace(event, epsilon=event.epsilon_within)
+        if isinstance(event, PlanarLaplace)
+        else event
+        for event in events
+    ]
+
+
+def distance(events: Iterable[Event]) -> float | None:
+    """The metres up to which a claim of this ledger holds; None where it holds between any two records."""
+    return min((event.within_m for event in events if isinstance(event, PlanarLaplace)), default=None)
+
+
 def claim(events: Sequence[Event], budget: Budget, composition: Theorem) -> Claim:
-    """The claim of a finished run, refused if it exceeds the budget."""
-    spent = account(events, budget.delta, composition)
+    """The claim of a finished run, refused if it exceeds the budget: where it speaks of a distance, at that."""
+    spent = account(nearby(events), budget.delta, composition)
     if spent.epsilon > budget.epsilon * (1 + ROUNDING):
         raise UserError(
             f"the ledger spends epsilon = {spent.epsilon:.6g}, more than the budget {budget.epsilon:.6g} "

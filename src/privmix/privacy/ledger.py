@@ -8,10 +8,12 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from privmix.errors import UserError
 from privmix.privacy.validation import known, positive
+
+RADIUS_95 = 4.743864518  # (1 + r) exp(-r) = 0.05
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,35 @@ class Decomposition(Pure):
     kind: ClassVar[str] = "decomposition"
 
 
-Event = Gaussian | SampledGaussian | Laplace | RandomizedResponse | Selection | Decomposition
-KINDS: dict[str, type[Event]] = {
-    event.kind: event
-    for event in (Gaussian, SampledGaussian, Laplace, RandomizedResponse, Selection, Decomposition)
-}
+@dataclass(frozen=True)
+class PlanarLaplace(Pure):
+    """Planar Laplace noise on a place: `epsilon` is for any two places of the public box.
+
+    The loss grows in proportion to the distance on the map, so two places that are no farther apart than `within_m`
+    metres have the much smaller `epsilon_within`. Every total counts `epsilon`.
+    """
+
+    kind: ClassVar[str] = "planar_laplace"
+    within_m: float
+    epsilon_within: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.within_m, f"ledger: within_m of {self.label!r}")
+        if not 0 < self.epsilon_within <= self.epsilon:
+            raise UserError(
+                f"ledger: epsilon_within of {self.label!r} = {self.epsilon_within!r} must be greater than 0 and at "
+                f"most {self.epsilon!r}, the epsilon of any two places."
+            )
+
+    @property
+    def radius_m(self) -> float:
+        """How far in metres 95 % of reports stay from the true place: a quantile of the gamma law of shape 2."""
+        return RADIUS_95 * self.within_m / self.epsilon_within
+
+
+Event = Gaussian | SampledGaussian | Laplace | RandomizedResponse | Selection | Decomposition | PlanarLaplace
+KINDS: dict[str, type[Event]] = {event.kind: event for event in get_args(Event)}
 
 
 def check_known(event: object) -> None:

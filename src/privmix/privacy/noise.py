@@ -4,6 +4,7 @@ The noise comes from a source: `SeededNoise` here for benchmarks, `privmix.priva
 A source that rounds says how much that adds to the sensitivity, and the scale is computed from the sum of both.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -11,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.privacy.ledger import Gaussian, Laplace, Ledger, SampledGaussian
+from privmix.privacy.ledger import Gaussian, Laplace, Ledger, PlanarLaplace, SampledGaussian
 from privmix.privacy.validation import positive
 
 
@@ -20,6 +21,7 @@ class NoiseSource(Protocol):
 
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray: ...
     def add_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray: ...
+    def add_planar_laplace(self, values: np.ndarray, scale: float) -> np.ndarray: ...
     def rounding(self, size: int, norm: Literal[1, 2]) -> float: ...
     def uniform(self, shape: tuple[int, ...]) -> np.ndarray: ...
     def integers(self, high: int, shape: tuple[int, ...]) -> np.ndarray: ...
@@ -42,6 +44,15 @@ class SeededNoise:
     def add_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """The values plus independent N(0, sigma²) numbers."""
         return values + self.generator.normal(0.0, sigma, np.shape(values))
+
+    def add_planar_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """The rows (n, 2) plus independent vectors of density exp(-‖e‖/scale) / (2π scale²).
+
+        Their direction is uniform, and their length has density r exp(-r/scale) / scale², the gamma law of shape 2.
+        """
+        length = scale * self.generator.standard_gamma(2.0, len(values))
+        angle = self.generator.uniform(0.0, 2 * math.pi, len(values))
+        return values + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
 
     def rounding(self, size: int, norm: Literal[1, 2]) -> float:
         """Nothing is put on a lattice."""
@@ -108,6 +119,40 @@ def gaussian(
     reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 2, source)
     released = source.add_gaussian(values, _check(multiplier, "multiplier") * reach)
     ledger.append(Gaussian(label, multiplier))
+    return released
+
+
+def planar_laplace(
+    places: np.ndarray,
+    *,
+    epsilon: float,
+    within: float,
+    within_m: float,
+    diameter: float,
+    source: NoiseSource,
+    ledger: Ledger,
+    label: str,
+) -> np.ndarray:
+    """Each row of `places` (n, 2) plus planar Laplace noise of scale (within + rounding) / epsilon.
+
+    Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013 (geo-indistinguishability), §4.1: the density ratio of a row
+    for two places at distance r is at most exp(r / scale) by the triangle inequality, and reaches it. So rows are
+    epsilon-indistinguishable for places no farther apart than `within`, and (diameter / scale)-DP for any two
+    places of a box of that diameter; all three are distances in the units of the rows. `within_m` states `within` in
+    metres for the ledger.
+    """
+    if np.ndim(places) != 2 or np.shape(places)[1] != 2:
+        raise UserError(
+            f"planar Laplace noise needs rows of 2 numbers, not an array of shape {np.shape(places)}."
+        )
+    if not _check(within, "within") <= _check(diameter, "diameter"):
+        raise UserError(
+            f"noise: within = {within!r} must be at most the diameter {diameter!r} of the domain."
+        )
+    rounding = source.rounding(2, 2)
+    scale = (within + rounding) / _check(epsilon, "epsilon")
+    released = source.add_planar_laplace(places, scale)
+    ledger.append(PlanarLaplace(label, max((diameter + rounding) / scale, epsilon), within_m, epsilon))
     return released
 
 

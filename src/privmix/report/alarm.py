@@ -12,7 +12,7 @@ from privmix.evaluate.membership import auc_interval
 from privmix.report.frames import Scores
 from privmix.report.limits import swap_ceiling
 from privmix.report.outcomes import Outcome, Run
-from privmix.report.phrases import count, plain, rate
+from privmix.report.phrases import count, plain, rate, rounded
 
 CONFIDENCE = 0.99
 METRIC = "mia_worst_record_auc"
@@ -42,7 +42,8 @@ def broken_claims(run: Run, scores: Scores, outcome: Outcome) -> tuple[str, ...]
     return (
         f"{outcome.mechanism} seems to break its own claim: the attack on the most exposed person tells the two cases "
         f"apart with AUC {rate(apart)}, which proves at least {rate(sure)} (99\u00a0% confidence over all "
-        f"{count(games, 'game')} on this dataset), but ε = {plain(outcome.epsilon)} allows at most {rate(allowed)}. "
+        f"{count(games, 'game')} on this dataset), but ε = {rounded(outcome.limiting_epsilon)} allows at most "
+        f"{rate(allowed)}. "
         "Do not use it before an audit has cleared it.",
     )
 
@@ -51,10 +52,11 @@ def reach(run: Run, scores: Scores, dataset: str) -> str | None:
     """Up to which epsilon a perfect attack would raise the alarm; None where it would at all, or nobody played."""
     played = _played(run, scores, dataset)
     runs = run.settings.evaluation.worst_record_runs
-    beyond = [o.epsilon for o in played if not _can_prove(run, scores, o, len(played))]
+    compared = [o for o in played if o.comparable]
+    beyond = [o.epsilon for o in compared if not _can_prove(run, scores, o, len(played))]
     if not beyond:
         return None
-    within = [o.epsilon for o in played if o.epsilon < min(beyond)]
+    within = [o.epsilon for o in compared if o.epsilon < min(beyond)]
     where = f"only up to ε = {plain(max(within))}" if within else "at no ε of this run"
     return (
         f"With {count(runs, 'run')} in each world, this game can show a broken claim {where}; "
@@ -87,4 +89,4 @@ def _played(run: Run, scores: Scores, dataset: str) -> list[Outcome]:
 
 def _allowed(scores: Scores, outcome: Outcome) -> float:
     key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
-    return swap_ceiling(outcome.epsilon, scores.delta(*key), scores.relation(*key))
+    return swap_ceiling(outcome.limiting_epsilon, scores.delta(*key), scores.relation(*key))

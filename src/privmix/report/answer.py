@@ -37,7 +37,10 @@ class Answer:
 
 
 def answers(run: Run, scores: Scores) -> list[Answer]:
-    """One answer per dataset and trust model, datasets in the order of the configuration."""
+    """One answer per dataset and trust model, datasets in the order of the configuration.
+
+    A mechanism that hides a place only among nearby ones takes no part: its ε is not that of the others.
+    """
     epsilon = run.reference_epsilon
     if epsilon is None:
         return []

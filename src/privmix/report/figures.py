@@ -55,7 +55,17 @@ class Series:
 
     name: str
     number: int
-    local: bool
+    trust: str
+
+    @property
+    def local(self) -> bool:
+        """Whether it trusts no curator."""
+        return self.trust != "central"
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its ε may stand on one axis with the others'."""
+        return self.trust != "distance"
 
     @property
     def colour(self) -> str:
@@ -85,12 +95,12 @@ class Series:
     @property
     def label(self) -> str:
         """Its name in a picture."""
-        return f"{self.name} (local)" if self.local else self.name
+        return f"{self.name} ({self.trust})" if self.local else self.name
 
 
 def series(private: list[str], trust: Mapping[str, str]) -> dict[str, Series]:
     """The looks of all private mechanisms."""
-    return {name: Series(name, number, trust[name] == "local") for number, name in enumerate(private)}
+    return {name: Series(name, number, trust[name]) for number, name in enumerate(private)}
 
 
 @contextlib.contextmanager

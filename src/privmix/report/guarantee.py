@@ -13,7 +13,7 @@ def guarantee(run: Run, best: Outcome) -> str | None:
     sentence = (
         f"The guarantee: ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)} for "
         f"{neighbours(privacy.unit, privacy.relation)}, from a ledger of {releases}"
-        f"{' per record' if best.trust == 'local' else ''}."
+        f"{' per record' if best.trust != 'central' else ''}."
     )
     less = _many_records(run, best)
     return f"{sentence} {less}" if less else sentence

@@ -7,7 +7,7 @@ from typing import Any
 
 from privmix.artefacts import ModelFile, Privacy
 from privmix.report.outcomes import Outcome
-from privmix.report.phrases import listing, neighbours, plain
+from privmix.report.phrases import distance, listing, neighbours, plain, rounded
 
 ANSWER = "a_"  # how randomised response labels what it asks about an attribute
 KINDS = {
@@ -17,6 +17,7 @@ KINDS = {
     "randomized_response": "Randomized response",
     "selection": "Private choice",
     "decomposition": "Shape of a private tree",
+    "planar_laplace": "Planar Laplace noise",
 }
 THEOREMS = {
     "linear": "Basic composition: the ε of all releases add up, and so do the δ.",
@@ -74,14 +75,23 @@ def view(outcome: Outcome) -> LedgerView | None:
         releases=releases,
         total=sum(release.count for release in releases),
         budget=f"ε = {plain(privacy.budget_epsilon)}, δ = {plain(privacy.budget_delta)}",
-        claim=f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}",
+        claim=claim(privacy),
         exceeded=exceeds(privacy),
         accountant=privacy.accountant,
         theorem=theorem(privacy),
-        protects=neighbours(privacy.unit, privacy.relation),
+        protects=neighbours(privacy.unit, privacy.relation, privacy.within_m),
         trust=privacy.trust,
         split=split(outcome.model),
     )
+
+
+def claim(privacy: Privacy) -> str:
+    """What the ledger adds up to; where that is for a distance, also what it is between any two records."""
+    words = f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}"
+    if privacy.epsilon_anywhere is None:
+        return words
+    within = distance(privacy.within_m / 1000)
+    return f"{words} within {within}, ε = {rounded(privacy.epsilon_anywhere)} between any two records,"
 
 
 def theorem(privacy: Privacy) -> str | None:
@@ -102,10 +112,10 @@ def split(model: ModelFile) -> str | None:
     if not spent:
         return None
     whole, place = model.privacy.epsilon, "place" if _on_a_map(model) else "coordinates"
-    went = f"Of ε = {_rounded(whole)}, {_rounded(whole - sum(spent.values()))} went to the {place}"
-    if len(spent) > 1 and len({_rounded(epsilon) for epsilon in spent.values()}) == 1:
-        return f"{went} and {_rounded(max(spent.values()))} to each of {listing(list(spent))}."
-    each = [f"{_rounded(epsilon)} to {name}" for name, epsilon in spent.items()]
+    went = f"Of ε = {rounded(whole)}, {rounded(whole - sum(spent.values()))} went to the {place}"
+    if len(spent) > 1 and len({rounded(epsilon) for epsilon in spent.values()}) == 1:
+        return f"{went} and {rounded(max(spent.values()))} to each of {listing(list(spent))}."
+    each = [f"{rounded(epsilon)} to {name}" for name, epsilon in spent.items()]
     return f"{went}{' and ' if len(each) == 1 else ', '}{listing(each)}."
 
 
@@ -146,7 +156,10 @@ def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
     if kind == "laplace":
         return f"scale = Δ₁ / {_span(rows, 'epsilon')}"
     if kind in ("randomized_response", "decomposition"):
-        return f"ε = {_span(rows, 'epsilon', _rounded)}"
+        return f"ε = {_span(rows, 'epsilon', rounded)}"
+    if kind == "planar_laplace":
+        metres = [row["within_m"] / row["epsilon_within"] / 1000 for row in rows]
+        return f"density ∝ exp(−‖e‖ / {distance(max(metres))})"
     names = [key for key in rows[0] if key not in ("kind", "label", "count")]
     return ", ".join(f"{name} = {_span(rows, name)}" for name in names)
 
@@ -154,10 +167,6 @@ def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
 def _label(label: str) -> str:
     """A report column's name in words."""
     return f"answer: {label.removeprefix(ANSWER).replace('_', ' ')}" if label.startswith(ANSWER) else label
-
-
-def _rounded(value: float) -> str:
-    return plain(float(f"{value:.3g}"))
 
 
 def _span(rows: list[dict[str, Any]], key: str, form: Callable[[float], str] = plain) -> str:

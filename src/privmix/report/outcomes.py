@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 
-from privmix.artefacts import CleanData, CleanInfo, ModelFile, ScoresInfo
+from privmix.artefacts import CleanData, CleanInfo, ModelFile, ScoresInfo, Trust
 from privmix.catalog.entry import Entry
 from privmix.provenance import Provenance
 from privmix.settings import Settings
@@ -33,6 +34,17 @@ class Outcome:
     def private(self) -> bool:
         """Whether the job spends a finite budget."""
         return math.isfinite(self.epsilon)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its ε is one for any two records, so that it may stand beside the ε of others."""
+        return self.trust != "distance"
+
+    @property
+    def limiting_epsilon(self) -> float:
+        """The ε that limits an attacker who may compare any two records."""
+        anywhere = self.model.privacy.epsilon_anywhere if self.model else None
+        return self.epsilon if anywhere is None else anywhere
 
     @property
     def failure(self) -> str | None:
@@ -88,8 +100,10 @@ def material(clean: CleanData, rng: np.random.Generator) -> Material:
 
 
 def in_order(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Without privacy first, then central, then local mechanisms; each kind in the order of the configuration."""
-    return tuple(sorted(outcomes, key=lambda outcome: (outcome.private, outcome.trust == "local")))
+    """Without privacy first, then by trust: central, local, distance; each in the order of the configuration."""
+    return tuple(
+        sorted(outcomes, key=lambda outcome: (outcome.private, get_args(Trust).index(outcome.trust)))
+    )
 
 
 @dataclass(frozen=True)

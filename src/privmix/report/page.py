@@ -19,6 +19,7 @@ from privmix.report.guarantee import protected_unit
 from privmix.report.knowledge import BADGES, MEANINGS
 from privmix.report.limits import swap
 from privmix.report.methods import mechanism_rows
+from privmix.report.nearby import NearbyRow, nearby_rows
 from privmix.report.outcomes import Material, Outcome, Run
 from privmix.report.proportions import Proportions, proportions
 from privmix.report.roc import roc
@@ -62,6 +63,7 @@ class Chapter:
     limited: bool  # whether the guarantee limits the average attack
     remarks: tuple[str, ...]  # what the attacks cannot show here
     roc: Markup | None
+    nearby: tuple[NearbyRow, ...]  # models that hide a place among nearby ones alone
     attack: tuple[tables.AttackRow, ...]
     rates: tuple[str, ...]
     results: tuple[tables.ResultRow, ...]
@@ -74,6 +76,7 @@ class Chapter:
 def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str) -> str:
     """The whole page as HTML; `csv` and `parquet` are the relative addresses of the results."""
     looks = series(run.private, run.trust)
+    compared = {name: look for name, look in looks.items() if look.comparable}
     environment = Environment(
         loader=PackageLoader("privmix.report"),
         autoescape=True,
@@ -86,9 +89,10 @@ def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str
         run=run,
         chapters=[chapter(run, scores, name, looks, found) for name in run.settings.datasets],
         looks=looks,
+        compared=compared,
         reference=run.reference_epsilon,
         epsilons=sorted({outcome.epsilon for outcome in run.outcomes if outcome.private}),
-        trusts={look.local for look in looks.values()},
+        trusts=[trust for trust in phrases.TRUST if trust in {look.trust for look in looks.values()}],
         failed=sum(outcome.failure is not None for outcome in run.outcomes),
         failures=tables.failure_rows(run),
         mechanisms=mechanism_rows(run),
@@ -109,18 +113,23 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
     epsilons = sorted({outcome.epsilon for outcome in outcomes if outcome.private})
     non_private = [outcome.mechanism for outcome in outcomes if not outcome.private]
     shown = [o for o in outcomes if not o.private or o.epsilon == run.reference_epsilon]
+    compared = [outcome for outcome in shown if outcome.comparable]
+    lines = {look_name: look for look_name, look in looks.items() if look.comparable}
     views = [ledger_view.view(outcome) for outcome in outcomes]
     return Chapter(
         name=name,
         title=run.entries[name].title,
         description=run.entries[name].description,
         answers=tuple(answer for answer in found if answer.dataset == name),
-        frontier=frontier(scores, name, domain, looks, epsilons, non_private) if epsilons else None,
+        frontier=frontier(scores, name, domain, lines, epsilons, non_private) if epsilons else None,
         portraits=_portraits(scores, name, shown, looks, material) if material else None,
         person=worst_person(run, name),
         limited=run.limits_average(name),
         remarks=tuple(filter(None, (reach(run, scores, name), unlimited(run, name) if epsilons else None))),
-        roc=roc(name, shown, looks, run.reference_epsilon, _limit(run, scores, shown)) if epsilons else None,
+        roc=roc(name, compared, looks, run.reference_epsilon, _limit(run, scores, compared))
+        if epsilons
+        else None,
+        nearby=tuple(nearby_rows(run, scores, name)),
         attack=tuple(tables.attack_rows(run, scores, name)),
         rates=tuple(tables.false_positive_rates(scores, name)),
         results=tuple(tables.result_rows(run, scores, name)),
@@ -176,6 +185,7 @@ def _portraits(
     for outcome, model in drawn:
         look = looks.get(outcome.mechanism)
         words = f"ε = {phrases.plain(outcome.epsilon)}" if outcome.private else "no privacy"
+        words += "" if outcome.comparable else " for nearby places"
         gap = scores.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
         picture, unseen = None, ""
         if model:

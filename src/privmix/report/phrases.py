@@ -54,6 +54,12 @@ def plain(value: float) -> str:
     return f"10{power}" if mantissa == "1" else f"{mantissa}·10{power}".replace("-", MINUS)
 
 
+def rounded(value: float) -> str:
+    """A parameter to three digits, with separators of thousands."""
+    short = float(f"{value:.3g}")
+    return f"{short:,.0f}" if 1000 <= short < 1e9 else plain(short)
+
+
 def odds(epsilon: float) -> str:
     """The factor e^ε by which an observer's odds may change."""
     factor = math.exp(min(epsilon, 700.0))
@@ -113,13 +119,17 @@ def plus_minus(value: Estimate | None, form=nats) -> str:
     return f"{form(value.mean)} ±{SPACE}{form(half) if half >= 0.0005 else '<0.001'}"
 
 
-def neighbours(unit: str, relation: str) -> str:
-    """Whom the guarantee protects, in words."""
+def neighbours(unit: str, relation: str, within_m: float | None = None) -> str:
+    """Whom the guarantee protects, in words; `within_m`: where it does so only among nearby places."""
     whose = "one record" if unit == "record" else "all records of one person"
+    if within_m is not None:
+        return f"{whose} replaced by any other whose places are within {distance(within_m / 1000)}"
     return f"{whose} {'replaced by any other' if relation == 'replace_one' else 'added or removed'}"
 
 
 TRUST = {
     "central": "Central: a trusted curator holds the records and publishes only the model.",
     "local": "Local: every record is randomised before anyone stores it, so no curator is trusted.",
+    "distance": "Distance: every place is moved at random before anyone stores it, so no curator is trusted, but it is "
+    "hidden only among the places nearby.",
 }

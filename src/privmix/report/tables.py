@@ -36,12 +36,12 @@ def false_positive_rates(scores: Scores, dataset: str) -> list[str]:
 
 
 def attack_rows(run: Run, scores: Scores, dataset: str) -> list[AttackRow]:
-    """One row per mechanism and epsilon with a measured attack."""
+    """One row per mechanism and epsilon with a measured attack, where epsilons compare."""
     fprs = false_positive_rates(scores, dataset)
     return [
         _attack_row(run, scores, outcome, fprs)
         for outcome in run.of(dataset)
-        if scores.values(dataset, outcome.mechanism, outcome.epsilon, "mia_loss_auc")
+        if outcome.comparable and scores.values(dataset, outcome.mechanism, outcome.epsilon, "mia_loss_auc")
     ]
 
 
@@ -94,9 +94,10 @@ class ResultRow:
 
 
 def result_rows(run: Run, scores: Scores, dataset: str) -> list[ResultRow]:
-    """Every job of a dataset, failures too."""
+    """Every job of a dataset whose ε compares with that of others, failures too."""
     best = _best(run, scores, dataset)
-    return [_result_row(run, scores, outcome, outcome in best) for outcome in run.of(dataset)]
+    compared = [outcome for outcome in run.of(dataset) if outcome.comparable]
+    return [_result_row(run, scores, outcome, outcome in best) for outcome in compared]
 
 
 def _best(run: Run, scores: Scores, dataset: str) -> list[Outcome]:

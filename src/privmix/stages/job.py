@@ -12,7 +12,7 @@ from privmix.artefacts import BENCHMARK_NOTICE, RELEASE_NOTICE, Domain, Privacy,
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism, Randomness, Spec, seeded
-from privmix.privacy.accounting import Budget, Claim
+from privmix.privacy.accounting import Budget, Claim, account, distance
 from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Event, to_rows
 
@@ -61,6 +61,7 @@ class Job:
         """The statement that a file of this job carries; of a failure, what was asked for."""
         spec = self.spec(domain)
         neighbours = spec.neighbours if failed else self.mechanism.relation(spec)
+        within_m = distance(events)
         return Privacy(
             budget_epsilon=self.budget.epsilon,
             budget_delta=self.budget.delta,
@@ -69,6 +70,10 @@ class Job:
             unit=neighbours.unit,
             relation=neighbours.relation,
             trust=self.mechanism.trust,
+            within_m=within_m,
+            epsilon_anywhere=None
+            if within_m is None
+            else account(events, claim.delta, self.mechanism.accountant).epsilon,
             mode="release" if self.release else "benchmark",
             accountant=self.mechanism.accountant,
             ledger=to_rows(events),

@@ -1,0 +1,226 @@
+"""Planar Laplace: its loss at a distance in metres and over the box, what it says of itself, and its fits."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from making import RecordingNoise, clusters, make_domain
+from scipy import stats
+
+from privmix.artefacts import Axis
+from privmix.errors import MechanismFailure, UserError
+from privmix.mechanisms import registry
+from privmix.mechanisms.base import Randomness, Records, Spec, seeded
+from privmix.mechanisms.planar_laplace import METRES_PER_DEGREE, PlanarLaplaceInput, map_note
+from privmix.mechanisms.running import run
+from privmix.privacy.accounting import Budget, account
+from privmix.privacy.exact import ExactNoise
+from privmix.privacy.ledger import PlanarLaplace
+from privmix.stages.job import Job
+
+ALPHA = 1e-6  # false alarms of a goodness-of-fit test
+NIGHT = (("night", ("no", "yes")),)
+
+
+def geographic(latitudes=(44.9, 45.1), longitudes=(-93.35, -93.15), components=3, **options):
+    """A spec on a map that is isotropic in metres at its middle latitude, as cleaning makes it."""
+    middle = math.radians(sum(latitudes) / 2)
+    half = math.hypot(latitudes[1] - latitudes[0], (longitudes[1] - longitudes[0]) * math.cos(middle)) / 2
+    axes = tuple(
+        Axis(
+            name=kind[:3], description="", unit="degree", geographic=kind, lower=low, upper=high,
+            resolution=5e-4, centre=(low + high) / 2, scale=ratio / half,
+        )
+        for kind, (low, high), ratio in (
+            ("latitude", latitudes, 1.0), ("longitude", longitudes, math.cos(middle)),
+        )
+    )  # fmt: skip
+    return Spec(make_domain(**options).model_copy(update={"axes": axes}), components)
+
+
+def _metres(spec, one, other):
+    """Distance of two places given in degrees, on a sphere, for places that are close."""
+    north, east = np.subtract(other, one)
+    east *= math.cos(math.radians((one[0] + other[0]) / 2))
+    return METRES_PER_DEGREE * math.hypot(north, east)
+
+
+def _asked(spec, epsilon=1.0, points=None, **parameters):
+    source = RecordingNoise()
+    points = np.zeros((5, 2)) if points is None else points
+    mechanism = PlanarLaplaceInput(**{"within_m": 500.0, **parameters})
+    codes = {a.name: np.zeros(len(points), dtype=np.int16) for a in spec.domain.attributes}
+    reports = mechanism.privatise(
+        Records(points, codes), spec, Budget(epsilon, 0.0), Randomness(source, None)
+    )
+    return source.asked[0][1], reports
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_two_places_so_many_metres_apart_lose_epsilon_and_no_more(epsilon):
+    """North-south, east-west and askew, in true metres at the middle latitude."""
+    spec = geographic()
+    scale, _ = _asked(spec, epsilon)
+    place = np.array([45.0, -93.25])
+    degrees = 500 / METRES_PER_DEGREE
+    for angle in np.linspace(0, np.pi, 7):
+        other = place + degrees * np.array([math.cos(angle), math.sin(angle) / math.cos(math.radians(45))])
+        assert _metres(spec, place, other) == pytest.approx(500, rel=1e-4)
+        loss = np.linalg.norm(np.subtract(*spec.domain.normalise(np.array([place, other])))) / scale
+        assert loss == pytest.approx(epsilon, rel=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_the_whole_report_is_private_at_the_distance_and_its_worst_case_is_in_the_ledger(epsilon):
+    """Place and attribute together, over a grid of places and reports: bounded, and reached."""
+    spec = geographic(attributes=NIGHT)
+    scale, reports = _asked(spec, epsilon)
+    rows, columns = (
+        np.linspace(low, high, 9) for low, high in zip(spec.domain.lower, spec.domain.upper, strict=True)
+    )
+    places = np.array(list(itertools.product(rows, columns)))
+    seen = np.vstack([places, 20 * places])
+    log_density = -np.linalg.norm(seen[:, None] - places, axis=-1) / scale
+    place_loss = (log_density[:, :, None] - log_density[:, None]).max(axis=0)
+    answer_loss = 0.2 * epsilon  # one attribute has the whole share, and randomised response reaches its ε
+    metres = np.linalg.norm(places[:, None] - places, axis=-1) / spec.domain.axes[0].scale * METRES_PER_DEGREE
+    assert (place_loss + answer_loss <= epsilon * (0.8 * metres / 500 + 0.2) + 1e-9).all()
+    assert place_loss.max() + answer_loss == pytest.approx(account(reports.events, 0.0, "linear").epsilon)
+    assert reports.claim.epsilon == pytest.approx(epsilon, rel=1e-9)
+    assert reports.claim.delta == 0.0
+    place = next(event for event in reports.events if isinstance(event, PlanarLaplace))
+    assert place.epsilon_within == pytest.approx(0.8 * epsilon)
+    assert place.within_m == 500.0
+
+
+def test_displacements_have_the_stated_radius_and_half_the_noise_would_show():
+    spec, points = geographic(), np.zeros((4000, 2))
+    reports = PlanarLaplaceInput(within_m=500.0).privatise(
+        Records(points), spec, Budget(0.5, 0.0), seeded(1, "radius")
+    )
+    rows = np.column_stack([reports.columns["y0"], reports.columns["y1"]]).astype(float)
+    metres = np.hypot(*rows.T) / spec.domain.axes[0].scale * METRES_PER_DEGREE
+    assert stats.kstest(metres, stats.gamma(2, scale=1000.0).cdf).pvalue > ALPHA
+    assert stats.kstest(metres / 2, stats.gamma(2, scale=1000.0).cdf).pvalue < ALPHA
+    radius = reports.events[0].radius_m
+    assert radius == pytest.approx(stats.gamma(2, scale=1000.0).ppf(0.95), rel=1e-6)
+    assert abs((metres <= radius).mean() - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 4000)
+
+
+def test_a_release_has_the_same_noise_on_the_lattice():
+    spec = geographic()
+    exact = Randomness(ExactNoise(), np.random.default_rng(0))
+    reports = PlanarLaplaceInput(within_m=500.0).privatise(
+        Records(np.zeros((500, 2))), spec, Budget(0.5, 0.0), exact
+    )
+    rows = np.column_stack([reports.columns["y0"], reports.columns["y1"]]).astype(float)
+    metres = np.hypot(*rows.T) / spec.domain.axes[0].scale * METRES_PER_DEGREE
+    assert stats.kstest(metres, stats.gamma(2, scale=1000.0).cdf).pvalue > ALPHA
+    assert reports.claim.epsilon == pytest.approx(0.5, rel=1e-9)
+
+
+def test_the_noise_and_what_is_reported_depend_on_no_record():
+    spec = geographic()
+    found = [_asked(spec, points=points) for points in (np.zeros((1, 2)), clusters(50), np.full((9, 2), 5.0))]
+    assert len({scale for scale, _ in found}) == 1
+    assert found[0][1].events == found[1][1].events
+    for _, reports in found:
+        assert set(reports.columns) == {"y0", "y1"}
+        assert {values.dtype for values in reports.columns.values()} == {np.dtype(np.float32)}
+    outside = np.column_stack(list(found[2][1].columns.values()))
+    assert (
+        outside <= spec.domain.upper + 1e-6
+    ).all()  # the noise is silent here: records are clipped to the box
+
+
+def test_a_model_says_what_its_noise_promises_near_and_far():
+    spec = geographic()
+    release = run(
+        PlanarLaplaceInput(within_m=500.0), Records(clusters(300)), spec, Budget(1.0, 0.0), seeded(1)
+    )
+    first = release.notes[0]
+    assert "within 500 m (ε = 1)" in first
+    assert "within 2,372 m of the true one in 95 %" in first
+    assert f"ε is up to {release.events[0].epsilon:,.4g}" in first
+
+
+@pytest.mark.parametrize(
+    ("latitudes", "words"),
+    [
+        ((44.9, 45.1), "right to within 0.5 %"),
+        ((30.0, 60.0), "at latitude 60° counts 1.41 times"),
+        ((-90.0, 90.0), "without limit towards the poles"),
+    ],
+)
+def test_a_model_says_how_far_the_map_is_from_the_truth(latitudes, words):
+    spec = geographic(latitudes, (-180.0, 180.0))
+    assert words in map_note(spec.domain)
+    # A pair on the worst parallel, 1 m apart in truth, is what the note says on the map.
+    if latitudes == (30.0, 60.0):
+        ratio = spec.domain.axes[1].scale / spec.domain.axes[0].scale
+        assert ratio / math.cos(math.radians(60)) == pytest.approx(1.41, abs=0.01)
+
+
+def test_two_people_are_protected_where_all_their_places_are_near():
+    spec = geographic(unit="person", max_records=3, rows=300)
+    records = Records(clusters(300), {}, np.arange(300) // 3)
+    reports = PlanarLaplaceInput(within_m=500.0).privatise(records, spec, Budget(1.0, 0.0), seeded(1))
+    assert len(reports.columns["y0"]) == 100
+    assert reports.claim.epsilon == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_file_says_the_distance_and_the_epsilon_of_any_two_records():
+    spec = geographic(attributes=NIGHT)
+    mechanism = PlanarLaplaceInput(within_m=500.0)
+    _, reports = _asked(spec)
+    job = Job("near", "planar_laplace", {"within_m": 500.0}, mechanism, Budget(1.0, 0.0), (3,), 0.0, 1, 1)
+    privacy = job.privacy(spec.domain, reports.claim, reports.events, failed=False)
+    assert privacy.trust == "distance"
+    assert privacy.epsilon == pytest.approx(1.0)
+    assert privacy.within_m == 500.0
+    assert privacy.epsilon_anywhere == pytest.approx(account(reports.events, 0.0, "linear").epsilon)
+    assert privacy.epsilon_anywhere > 10
+
+
+@pytest.mark.parametrize("metres", [500.0, 1000.0])
+def test_knowing_the_noise_helps(metres):
+    spec, points, held_out = geographic(rows=5000), clusters(5000), clusters(2000, seed=0)
+    scores = {}
+    for reading in ("naive", "aware"):
+        mechanism = registry.build("planar_laplace", {"within_m": metres, "fit": reading})
+        release = run(mechanism, Records(points), spec, Budget(1.0, 0.0), seeded(1, metres))
+        scores[reading] = release.mixture.log_density(held_out).mean()
+    assert scores["aware"] > scores["naive"] + 0.05
+
+
+@pytest.mark.parametrize("reading", ["naive", "aware"])
+@pytest.mark.parametrize("epsilon", [0.01, 100.0])
+def test_extreme_budgets_and_tiny_data_give_valid_mixtures(reading, epsilon):
+    mechanism = registry.build("planar_laplace", {"within_m": 1000.0, "fit": reading})
+    for points in (np.zeros((4, 2)), clusters(60)):
+        spec = geographic(rows=len(points))
+        mixture = run(mechanism, Records(points), spec, Budget(epsilon, 0.0), seeded(1)).mixture
+        assert np.isfinite(mixture.log_density(points)).all()
+        assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
+
+
+def test_what_is_no_map_and_distances_beyond_the_box_are_refused_with_a_way_out():
+    mechanism = PlanarLaplaceInput(within_m=500.0)
+    for domain in (make_domain(), make_domain(dimensions=3)):
+        with pytest.raises(
+            MechanismFailure, match=r"needs a latitude and a longitude and no other.*laplace_input"
+        ):
+            mechanism.privatise(
+                Records(np.zeros((4, len(domain.axes)))), Spec(domain, 1), Budget(1.0, 0.0), seeded(1)
+            )
+    with pytest.raises(MechanismFailure, match=r"within_m = 50000 is no less than .* 27,\d+ m from corner"):
+        _asked(geographic(), within_m=50_000.0)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"within_m": 0}, {"within_m": math.inf}, {"within_m": 5, "fit": "wise"}]
+)
+def test_wrong_parameters_get_one_sentence(given):
+    with pytest.raises(UserError, match=r"within_m|fit"):
+        registry.build("planar_laplace", given)

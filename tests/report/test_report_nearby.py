@@ -1,0 +1,143 @@
+"""What hides a place among nearby ones never stands beside the ε of others: it has a table of its own."""
+
+import math
+from dataclasses import replace
+
+import made_up_run
+import pytest
+from made_up_run import HOMES, SURVEY, USUAL, WIDTHS
+
+from privmix.report.alarm import METRIC, broken_claims, reach
+from privmix.report.answer import answers
+from privmix.report.figures import series
+from privmix.report.frames import Scores
+from privmix.report.knowledge import thresholds
+from privmix.report.ledger_view import view
+from privmix.report.limits import swap_ceiling
+from privmix.report.nearby import nearby_rows
+from privmix.report.page import chapter
+from privmix.report.tables import attack_rows, result_rows
+
+NEAR = (*USUAL, "planar_5km")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run in which the mechanism of nearby places has by far the smallest gap."""
+    root = tmp_path_factory.mktemp("nearby")
+    configuration = made_up_run.write_run(
+        root, datasets=(HOMES, SURVEY), mechanisms=NEAR, failing=(("survey", "planar_5km"),)
+    )
+    return root, configuration, *made_up_run.load(root, configuration)
+
+
+def _outcome(run, epsilon=1.0):
+    return next(o for o in run.of("homes") if o.mechanism == "planar_5km" and o.epsilon == epsilon)
+
+
+def test_it_is_no_answer_and_changes_none(made, tmp_path):
+    _, _, run, scores = made
+    found = answers(run, scores)
+    assert {answer.trust for answer in found} == {"central", "local"}
+    assert "planar_5km" not in {answer.mechanism for answer in found}
+    without = replace(run, outcomes=tuple(o for o in run.outcomes if o.mechanism != "planar_5km"))
+    plain = answers(without, Scores(scores.results[scores.results["mechanism"] != "planar_5km"]))
+    told = [(answer.mechanism, answer.headline, answer.verdict, answer.details[:3]) for answer in found]
+    assert told == [
+        (answer.mechanism, answer.headline, answer.verdict, answer.details[:3]) for answer in plain
+    ]
+    for trust in ("central", "local"):
+        assert "planar_5km" not in (thresholds(run, scores, "homes", trust) or "")
+
+
+def test_it_has_no_line_and_no_row_among_the_others(made):
+    _, _, run, scores = made
+    looks = series(run.private, run.trust)
+    shown = chapter(run, scores, "homes", looks, [])
+    assert "planar_5km" not in shown.frontier.wide
+    assert "planar_5km" not in shown.frontier.narrow
+    assert "planar_5km" not in shown.roc
+    assert "planar_5km" not in {row.mechanism for row in result_rows(run, scores, "homes")}
+    assert "planar_5km" not in {row.mechanism for row in attack_rows(run, scores, "homes")}
+    assert "laplace_aware" in shown.frontier.wide
+
+
+def test_its_own_table_says_the_distance_the_radius_and_the_worst_case(made):
+    _, _, run, scores = made
+    rows = {row.epsilon: row for row in nearby_rows(run, scores, "homes")}
+    assert sorted(rows) == [0.1, 1.0, 10.0]
+    row = rows[1.0]
+    assert row.within == "5.0\u00a0km"
+    assert row.radius == "24\u00a0km"
+    assert row.anywhere == f"{WIDTHS:,.0f}"
+    assert row.worst_ceiling == "1.000"
+    assert not row.broken
+    assert not nearby_rows(run, scores, "survey")
+
+
+def test_the_page_has_the_table_the_ledger_and_the_failure(made):
+    root, configuration, *_ = made
+    html = made_up_run.render(root, configuration)
+    table = html[html.index('id="nearby"') : html.index('id="ledger"')]
+    assert "hidden only among the places nearby" in table
+    assert "Hidden among nearby places: homes" in table
+    assert "Hidden among nearby places: survey" not in table
+    assert 'href="#nearby"' in html
+    assert "within 5.0\u00a0km, ε = 4,000 between any two records" in html
+    assert "one record replaced by any other whose places are within 5.0\u00a0km" in html
+    failures = html[html.index('id="failures"') :]
+    assert "planar_laplace cannot work on survey" in failures
+
+
+def test_a_page_without_it_says_nothing_of_distances(rendered):
+    assert 'id="nearby"' not in rendered.html
+    assert "<dt>distance</dt>" not in rendered.html
+
+
+def test_a_run_of_nothing_else_has_no_answer_and_says_why(tmp_path):
+    configuration = made_up_run.write_run(
+        tmp_path, datasets=(HOMES,), mechanisms=("non_private", "planar_5km"), failing=()
+    )
+    html = made_up_run.render(tmp_path, configuration)
+    assert "their ε is no answer to this question" in html
+    assert "No private mechanism whose ε compares" in html
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_an_attack_is_held_against_the_worst_case(made, epsilon):
+    """A perfect attack breaks no claim here: between two far places that is what the ledger allows."""
+    _, _, run, scores = made
+    outcome = _outcome(run, epsilon)
+    assert outcome.limiting_epsilon == WIDTHS * epsilon
+    caught = scores.results.copy()
+    caught.loc[caught["mechanism"].eq("planar_5km") & caught["metric"].eq(METRIC), "value"] = 1.0
+    many = replace(
+        run,
+        settings=run.settings.model_copy(
+            update={"evaluation": run.settings.evaluation.model_copy(update={"worst_record_runs": 500})}
+        ),
+    )
+    assert swap_ceiling(outcome.limiting_epsilon, 0.0, "replace_one") > 0.999
+    assert not broken_claims(many, Scores(caught), outcome)
+    # Were the claim one for any two records at this ε, the same attack would break it.
+    model = outcome.model.model_copy(
+        update={"privacy": outcome.model.privacy.model_copy(update={"epsilon_anywhere": None})}
+    )
+    assert broken_claims(many, Scores(caught), replace(outcome, model=model))
+
+
+def test_what_the_game_can_show_is_said_of_the_others_alone(made):
+    _, _, run, scores = made
+    without = replace(run, outcomes=tuple(o for o in run.outcomes if o.mechanism != "planar_5km"))
+    told, plain = (reach(each, scores, "homes") for each in (run, without))
+    assert (told is None) == (plain is None)
+    assert math.isfinite(run.reference_epsilon)
+
+
+def test_its_ledger_states_both_epsilons(made):
+    _, _, run, _ = made
+    shown = view(_outcome(run))
+    assert shown.claim == "ε = 1, δ = 0 within 5.0\u00a0km, ε = 4,000 between any two records,"
+    assert shown.releases[0].noise == "density ∝ exp(−‖e‖ / 5.0\u00a0km)"
+    assert shown.releases[0].kind == "Planar Laplace noise"
+    assert not shown.exceeded
