@@ -21,6 +21,7 @@ METHODS = {
     "laplace_input": "LaplaceInput",
     "gaussian_input": "GaussianInput",
     "randomized_response": "RandomizedResponse",
+    "tree_response": "TreeResponse",
 }
 
 
