@@ -22,6 +22,7 @@ METHODS = {
     "gaussian_input": "GaussianInput",
     "planar_laplace": "PlanarLaplaceInput",
     "randomized_response": "RandomizedResponse",
+    "tree_response": "TreeResponse",
 }
 
 

@@ -8,6 +8,7 @@ and the estimates are unbiased. Privacy does not depend on the hash at all.
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,8 +31,11 @@ class LocalHashing(Oracle):
     hash, the likelihood ratio of two truths is at most e^ε: ε-LDP. A report supports the answers that hash to
     what it says. g = e^ε + 1, rounded, gives an empty answer the least variance,
     (e^ε + g - 1)² / (n (g - 1) (e^ε - 1)²), about 4 e^ε / (n (e^ε - 1)²) whatever k (OLH in Wang, Blocki, Li,
-    Jha 2017). A report takes 5 bytes up to k = 32,749 and ε = 5.5.
+    Jha 2017). A report takes 5 bytes up to k = 32,749 and ε = 5.5. There may be more answers than counters fit in
+    memory: `support_of_runs` counts chosen ones alone.
     """
+
+    most_categories: ClassVar[int] = 1 << 30
 
     @property
     def buckets(self) -> int:
@@ -91,7 +95,11 @@ class LocalHashing(Oracle):
         return reports
 
     def support(self, reports: np.ndarray) -> np.ndarray:
-        """How many reports name the hash value of each answer.
+        """How many reports name the hash value of each answer."""
+        return self.support_of_runs(reports, np.zeros(1, dtype=np.int64), self.categories)[0]
+
+    def support_of_runs(self, reports: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:
+        """How many reports name the hash value of each answer of some runs: starts x length consecutive answers.
 
         From one answer to the next a position moves by a, modulo P; hash value i is the positions from
         ceil(i P / g) on, before those of i + 1.
@@ -100,19 +108,21 @@ class LocalHashing(Oracle):
         self._refuse(reports, all((reports[field] < self.prime).all() for field in ("a", "b")))
         self._refuse(reports, bool((reports["answer"] < self.buckets).all()))
         prime = self.word.type(self.prime)
-        support = np.zeros(self.categories, dtype=np.int64)
+        support = np.zeros((len(starts), length), dtype=np.int64)
         for block in blocks(len(reports), 1, BLOCK):
-            a, position, answer = (reports[field][block].copy() for field in ("a", "b", "answer"))
+            a, b, answer = (reports[field][block].copy() for field in ("a", "b", "answer"))
             start = self._first(answer)
-            length = self._first(answer.astype(np.int64) + 1) - start
-            moved, named = np.empty_like(position), np.empty(len(position), dtype=bool)
-            for value in range(self.categories):
-                # Below the start, the difference wraps round to more than any length.
-                np.less(np.subtract(position, start, out=moved), length, out=named)
-                support[value] += np.count_nonzero(named)
-                np.add(position, a, out=position)
-                # Modulo P: below P, the difference wraps round to more than the position.
-                np.minimum(position, np.subtract(position, prime, out=moved), out=position)
+            width = self._first(answer.astype(np.int64) + 1) - start
+            moved, named = np.empty_like(b), np.empty(len(b), dtype=bool)
+            for run, first in enumerate(starts):
+                position = ((a.astype(np.uint64) * np.uint64(first) + b) % np.uint64(prime)).astype(self.word)
+                for step in range(length):
+                    # Below the start, the difference wraps round to more than any width.
+                    np.less(np.subtract(position, start, out=moved), width, out=named)
+                    support[run, step] += np.count_nonzero(named)
+                    np.add(position, a, out=position)
+                    # Modulo P: below P, the difference wraps round to more than the position.
+                    np.minimum(position, np.subtract(position, prime, out=moved), out=position)
         return support
 
     def _first(self, values: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ MOST_CATEGORIES = 1 << 24
 class Oracle(ABC):
     """An ε-LDP channel over answers 0 ... categories - 1."""
 
+    most_categories: ClassVar[int] = MOST_CATEGORIES
+
     categories: int
     epsilon: float
 
@@ -33,10 +36,10 @@ class Oracle(ABC):
             categories = operator.index(self.categories)
         except TypeError:
             categories = 0
-        if not 2 <= categories <= MOST_CATEGORIES:
+        if not 2 <= categories <= self.most_categories:
             raise UserError(
                 f"randomized response needs a whole number of at least 2 answers and at most "
-                f"{MOST_CATEGORIES}, got {self.categories!r}."
+                f"{self.most_categories}, got {self.categories!r}."
             )
         object.__setattr__(self, "categories", categories)  # a plain integer, whatever numpy gave
         if not (math.isfinite(self.epsilon) and self.epsilon >= LEAST_EPSILON):
@@ -89,7 +92,11 @@ class Oracle(ABC):
 
         E[support]/n = share p + (1 - share) q. Wang, Blocki, Li, Jha 2017, Theorem 1.
         """
-        return (self._supported(support, n) - self.other) / (self.truth - self.other)
+        return self.debiased(self._supported(support, n))
+
+    def debiased(self, rate: np.ndarray) -> np.ndarray:
+        """Unbiased shares of answers that these parts of the reports support."""
+        return (rate - self.other) / (self.truth - self.other)
 
     def standard_error(self, support: np.ndarray, n: int) -> np.ndarray:
         """Estimated standard deviation of each share: the binomial spread of support/n over (p - q).
@@ -97,9 +104,12 @@ class Oracle(ABC):
         It counts the sampling of people too. The support is an estimate of its own probability, which lies between
         q and p whatever the truth: the spread is never taken to be less than at the calmer of these two ends.
         """
-        supported = self._supported(support, n)
+        return self.spread(self._supported(support, n), n)
+
+    def spread(self, rate: np.ndarray, n: int) -> np.ndarray:
+        """The same of shares that these parts of n reports support."""
         calmest = min(end * (1 - end) for end in (self.truth, self.other))
-        return np.sqrt(np.maximum(supported * (1 - supported), calmest) / n) / (self.truth - self.other)
+        return np.sqrt(np.maximum(rate * (1 - rate), calmest) / n) / (self.truth - self.other)
 
     def variance(self, n: int, share: float) -> float:
         """Variance of the estimate of an answer that this share of n given people have.

@@ -1,0 +1,111 @@
+"""Noisy shares of the nodes of a tree, made consistent: what a mixture is fitted to. All of it is post-processing.
+
+Every node has an unbiased estimate of its share with a known variance. The best linear estimates under which
+children add up to their parent take two passes: upwards, a node's own estimate is averaged with the sum of its
+children's by inverse variances; downwards, what a parent has more than its children is dealt out in proportion to
+their variances (Hay, Rastogi, Miklau, Suciu 2010, §4.1, with unequal variances as in Cormode, Kulkarni, Srivastava
+2019). On the way down the shares of siblings are made non-negative by norm-sub: the nearest ones of their sum.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from privmix.mechanisms.base import Spec
+from privmix.mixture import boxes
+from privmix.mixture.em import Fit
+from privmix.privacy.response import project_to_simplex
+
+SIZES = 6  # numbers of Gaussians tried
+
+
+@dataclass(frozen=True, eq=False)
+class ShareTree:
+    """Nodes with their estimates, parents before their children; the nodes without parent make up the whole."""
+
+    parents: np.ndarray  # (n,) index of the parent, -1 for none
+    estimates: np.ndarray  # (n,)
+    variances: np.ndarray  # (n,) positive
+
+    def generations(self) -> list[np.ndarray]:
+        """The nodes without parent, their children, and so on."""
+        age = np.zeros(len(self.parents), dtype=np.int64)
+        found = [np.flatnonzero(self.parents < 0)]
+        while len(found[-1]):
+            age[found[-1]] = len(found)
+            held = np.append(age, 0)[self.parents] == len(found)
+            found.append(np.flatnonzero(held & (self.parents >= 0)))
+        return found[:-1]
+
+    def combined(self) -> tuple[np.ndarray, np.ndarray]:
+        """Each node's best estimate from itself and all below it, and its variance."""
+        estimates, variances = self.estimates.copy(), self.variances.copy()
+        for children in reversed(self.generations()[1:]):
+            parents, place = np.unique(self.parents[children], return_inverse=True)
+            below = np.bincount(place, estimates[children])
+            spread = np.bincount(place, variances[children])
+            own = spread / (spread + variances[parents])
+            estimates[parents] = own * estimates[parents] + (1 - own) * below
+            variances[parents] *= own
+        return estimates, variances
+
+    def consistent(self) -> np.ndarray:
+        """Non-negative shares: children add up to their parent, and the first generation to one."""
+        estimates, variances = self.combined()
+        shares = np.zeros(len(estimates))
+        for nodes in self.generations():
+            nodes = nodes[np.argsort(self.parents[nodes], kind="stable")]
+            first = np.flatnonzero(np.diff(self.parents[nodes], prepend=-2))
+            for siblings in np.split(nodes, first[1:]):
+                parent = self.parents[siblings[0]]
+                whole = 1.0 if parent < 0 else shares[parent]
+                if whole <= 0:
+                    continue
+                own, spread = estimates[siblings], variances[siblings]
+                dealt = own + (whole - own.sum()) * spread / spread.sum()
+                shares[siblings] = whole * project_to_simplex(dealt / whole)
+        return shares
+
+    @property
+    def leaves(self) -> np.ndarray:
+        """The nodes without children."""
+        leaf = np.ones(len(self.parents), dtype=bool)
+        leaf[self.parents[self.parents >= 0]] = False
+        return np.flatnonzero(leaf)
+
+
+def fitted(
+    lower: np.ndarray,
+    upper: np.ndarray,
+    shares: np.ndarray,
+    variances: np.ndarray,
+    spec: Spec,
+    *,
+    rng: np.random.Generator,
+    searches: int,
+) -> Fit:
+    """The mixture of boxes with noisy shares, of as many Gaussians as they bear out.
+
+    Shares that noise alone has made are fitted as well as any others, so the number of Gaussians is the one with the
+    best criterion of Akaike (1974) for as many records as would leave the shares this uncertain. The variances are
+    those before norm-sub, which leaves a share no more uncertain than it is large.
+    """
+    records = 1 / np.minimum(variances, shares**2).sum()
+    kept = shares > 0
+    most = spec.n_components
+    sizes = spec.candidates or sorted({round(most ** (part / (SIZES - 1))) for part in range(SIZES)})
+    fits = [
+        boxes.fit(
+            lower[kept], upper[kept], shares[kept], number, floor=spec.floor, rng=rng, searches=searches
+        )
+        for number in sorted({min(size, int(kept.sum())) for size in sizes})
+    ]
+    best = max(fits, key=lambda fit: records * fit.log_likelihood - fit.mixture.n_parameters())
+    used = best.mixture.n_components
+    if spec.candidates:
+        note = f"{used} Gaussians, the number that the reports bear out best among {list(spec.candidates)}"
+        return replace(best, notes=(*best.notes, note))
+    if used < most:
+        note = f"through this noise the reports bear out {used} of {most} Gaussians: more would fit the noise"
+        return replace(best, notes=(*best.notes, note))
+    return best

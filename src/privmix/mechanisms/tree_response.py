@@ -1,0 +1,163 @@
+"""Tree response: each record names its part of the public box at one level of a tree of halvings, true or not.
+
+Privacy. The levels are functions of public values (box, resolution, number of reports, ε). Each record draws a level
+that nothing about it enters, and answers with its part at that level through GRR or optimised local hashing, one
+ε-LDP channel: the report is ε-LDP, as `privacy.response.survey` shows. No other report depends on the record. All
+else is post-processing of the reports: which parts are looked at, the averaging over levels, norm-sub, the fit.
+
+The noise of a hashed answer does not depend on how many parts there are (Wang, Blocki, Li, Jha 2017). So a few levels
+with many times more parts each are better than many levels of halves: more people answer at each. Of the deeper levels,
+up to a thousand million parts, only those are ever looked at which lie in a part that holds a significant share at
+the level above.
+
+When to use it: up to three coordinates and nobody to trust with records. It is the most accurate mechanism here that
+asks everybody at once; `adaptive_tree_response` is more accurate and asks in rounds.
+
+What is approximate: records are taken to be spread within their part as `mixture.boxes` says, and the variances of
+estimated shares come from the estimates. The levels, and what counts as significant, were chosen by held-out
+likelihood on the Gowalla and Minneapolis data.
+"""
+
+import math
+from dataclasses import replace
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from privmix.errors import MechanismFailure
+from privmix.mechanisms.base import Spec, parameters
+from privmix.mechanisms.bisection import Bisection, down_to
+from privmix.mechanisms.local import Answers, LocalMechanism, Plan, read_reports, responses_per_person
+from privmix.mechanisms.share_tree import ShareTree, fitted
+from privmix.mixture.em import Fit
+from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
+from privmix.privacy.response import GeneralizedResponse
+from privmix.privacy.response.survey import Questioner, Survey, packed, questioner, row_type, unpacked
+
+MOST_DIMENSIONS = 3
+DEEPEST = 30  # halvings: as many parts as an answer may be hashed from
+FIRST_HALVINGS = 8  # of the first level, at most
+HALVINGS = 5  # from each level to the next
+SIGNIFICANT = 2.5  # standard deviations of an empty part's estimated share
+MOST_OPENED = 100  # parts of a level that are looked into, those with the largest shares
+
+
+@parameters
+class TreeResponse(LocalMechanism):
+    """`searches`: restarts of the fit, which cost no privacy."""
+
+    searches: Annotated[int, Field(ge=1)] = 4
+
+    def reports_per_person(self, epsilon: float, limit: int) -> int:
+        """As many as tell most."""
+        return responses_per_person(epsilon, limit)
+
+    def questions(self, spec: Spec, plan: Plan) -> tuple[Bisection, list[int], list[Questioner]]:
+        """The halvings of the box, the depth of each level, and the oracle that asks for it."""
+        halving = halvings(spec, "tree_response")
+        depths = level_depths(halving.depth, plan)
+        return halving, depths, [questioner(1 << depth, plan.budget.epsilon) for depth in depths]
+
+    def answer(
+        self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
+    ) -> Answers:
+        """One answer per record, at the level that it drew."""
+        halving, depths, oracles = self.questions(spec, plan)
+        survey = Survey(
+            np.ones(len(depths)),
+            len(points),
+            epsilon=plan.budget.epsilon,
+            source=source,
+            ledger=ledger,
+            label="level and part",
+        )
+        codes = halving.codes(points)
+        layout = row_type(oracles)
+        rows = np.zeros(len(points), dtype=layout)
+        for level, (depth, oracle) in enumerate(zip(depths, oracles, strict=True)):
+            own = survey.turns == level
+            reports = survey.ask(level, oracle, codes[own] >> (halving.depth - depth))
+            rows[own] = packed(reports, level, layout)
+        return Answers({"part": rows})
+
+    def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> Fit:
+        """The parts with significant shares, opened level by level; consistent shares; a mixture of the leaves."""
+        halving, depths, oracles = self.questions(spec, plan)
+        rows = read_reports(answers.columns["part"], row_type(oracles))
+        reports = [unpacked(rows, level, oracle) for level, oracle in enumerate(oracles)]
+        codes, levels, tree = opened(depths, oracles, reports)
+        leaves, shares = tree.leaves, tree.consistent()
+        lower, upper = halving.boxes(codes[leaves], np.array(depths)[levels[leaves]])
+        fit = fitted(
+            lower, upper, shares[leaves], tree.combined()[1][leaves], spec, rng=rng, searches=self.searches
+        )
+        if len(depths) > 1 and not levels.any():
+            note = "no part of the first level stands out of the noise: the mixture is mostly noise"
+            return replace(fit, notes=(*fit.notes, note))
+        return fit
+
+
+def halvings(spec: Spec, method: str) -> Bisection:
+    """The public halvings of the box."""
+    dimensions = len(spec.domain.axes)
+    if dimensions > MOST_DIMENSIONS:
+        raise MechanismFailure(
+            f"{method} works for up to {MOST_DIMENSIONS} coordinates, and {spec.domain.dataset} has {dimensions}; "
+            "use `gaussian_input` instead."
+        )
+    whole = down_to(spec.domain.lower, spec.domain.upper, spec.domain.resolution)
+    return Bisection(whole.lower, whole.upper, whole.axes[:DEEPEST])
+
+
+def level_depths(deepest: int, plan: Plan) -> list[int]:
+    """The halvings to each level, from public values.
+
+    Let σ be the noise of an empty part's share if all people answered at one level. About 1/σ parts can have a share
+    that stands out, and so many has the first level, up to a limit. Where that is few there are few levels too: each
+    takes people from the others, and only a share of some σ is ever seen in the deeper ones.
+    """
+    oracle = questioner(1 << 20, plan.budget.epsilon)
+    visible = -math.log2(oracle.cell_deviation(max(plan.reports, 1)))
+    first = min(max(round(visible), 1), FIRST_HALVINGS, deepest)
+    levels = max(1, round(visible - 1.5))
+    return list(range(first, deepest + 1, HALVINGS))[:levels]
+
+
+def opened(
+    depths: list[int], oracles: list[Questioner], reports: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, ShareTree]:
+    """The parts that are looked at, as codes and levels, and the tree of their estimated shares."""
+    starts, length = np.zeros(1, dtype=np.int64), 1 << depths[0]
+    above = np.array([-1])
+    codes, levels, parents, estimates, variances = [], [], [], [], []
+    passed = 0
+    for level, (oracle, own) in enumerate(zip(oracles, reports, strict=True)):
+        people = max(len(own), 1)
+        rate = supported(oracle, own, starts, length).ravel() / people
+        share = oracle.debiased(rate)
+        codes.append((starts[:, None] + np.arange(length)).ravel())
+        levels.append(np.full(len(share), level))
+        parents.append(np.repeat(above, length))
+        estimates.append(share)
+        # Even without noise, the share of so many people is not known better than to one of them.
+        variances.append(np.maximum(oracle.spread(rate, people) ** 2, people**-2.0))
+        if level + 1 == len(depths):
+            break
+        standing_out = np.flatnonzero(share > SIGNIFICANT * oracle.cell_deviation(people))
+        if not len(standing_out):
+            break
+        largest = standing_out[np.argsort(-share[standing_out], kind="stable")[:MOST_OPENED]]
+        above, length = passed + largest, 1 << (depths[level + 1] - depths[level])
+        starts = codes[-1][largest] * length
+        passed += len(share)
+    tree = ShareTree(np.concatenate(parents), np.concatenate(estimates), np.concatenate(variances))
+    return np.concatenate(codes), np.concatenate(levels), tree
+
+
+def supported(oracle: Questioner, reports: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:
+    """How many reports support each of the answers of some runs."""
+    if isinstance(oracle, GeneralizedResponse):
+        return oracle.support(reports)[starts[:, None] + np.arange(length)]
+    return oracle.support_of_runs(reports, starts, length)
