@@ -39,6 +39,7 @@ mechanisms:
   tree_then_moments: null
   laplace_naive: null
   laplace_aware: null
+  tree_response: null
 epsilons: [1, 3]
 replicates: 1
 components: 3

@@ -102,9 +102,10 @@ def test_after_a_killed_snakemake_unlock_and_the_same_command_finish(tmp_path: P
     assert "Not made" not in (project.folder / "reports/summary.html").read_text()
 
 
-def test_a_mechanism_that_cannot_work_is_a_result_and_not_a_crash(tmp_path: Path):
+def test_people_and_a_mechanism_that_cannot_work_are_results_and_no_crash(tmp_path: Path):
+    """People with several records; and planar noise for what is no place."""
     project = copy_project(tmp_path / "project")
-    entry = project.folder / "catalog/tiny.yaml"
+    entry, config = project.folder / "catalog/tiny.yaml", project.folder / "tiny.yaml"
     person = "  - {name: sex, description: An attribute, type: category, values: [f, m]}\n"
     text = entry.read_text().replace(person, "  - {name: sex, description: Who, type: identifier}\n")
     text = text.replace(
@@ -115,10 +116,13 @@ def test_a_mechanism_that_cannot_work_is_a_result_and_not_a_crash(tmp_path: Path
     rows = [line.rsplit(",", 1)[0] + f",{number % 100}" for number, line in enumerate(lines[1:])]
     (project.folder / "tiny.csv").write_text("\n".join([lines[0], *rows]) + "\n")
     entry.write_text(text)
+    planar = "  tree_response: null\n  planar: {method: planar_laplace, within_m: 1000}\n"
+    config.write_text(config.read_text().replace("  tree_response: null\n", planar))
     result = project.snakemake("reports/summary.html")
     assert result.returncode == 0, result.stderr[-2000:]
     page = (project.folder / "reports/summary.html").read_text()
-    assert "asks for unit: person" in page
+    assert "each person gave one report" in page
+    assert "needs a latitude and a longitude" in page
 
 
 @pytest.mark.parametrize(
