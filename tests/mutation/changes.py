@@ -30,6 +30,12 @@ BASE = "mechanisms/base.py"
 CHOICE = "mechanisms/component_choice.py"
 RUNNING = "mechanisms/running.py"
 RESPONSE = "mechanisms/randomized_response.py"
+LOCAL = "mechanisms/local.py"
+ATTRIBUTES = "mechanisms/attributes.py"
+COLLECTION = "mechanisms/collection.py"
+ORDER = "privacy/order.py"
+ESTIMATES = "privacy/response/estimates.py"
+ORACLE_CHOICE = "privacy/response/choice.py"
 NOISY_TREE = "mechanisms/noisy_tree.py"
 NOISY_GRID = "mechanisms/noisy_grid.py"
 JOINT = "mechanisms/joint_moments.py"
@@ -55,6 +61,10 @@ OF_POSTERIOR_SAMPLE = "tests/mechanisms/test_mechanism_posterior_sample.py"
 OF_REFERENCE = "tests/mechanisms/test_mechanism_reference.py"
 OF_POSTERIOR = "tests/mixture/test_mixture_posterior.py"
 OF_LOCAL = "tests/mechanisms/test_mechanism_local.py"
+OF_RESPONSE = "tests/mechanisms/test_mechanism_randomized_response.py"
+OF_ATTRIBUTES = "tests/mechanisms/test_mechanism_attributes.py"
+OF_PEOPLE = "tests/mechanisms/test_mechanism_people.py"
+OF_COLLECTION = "tests/mechanisms/test_mechanism_collection.py"
 OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
 OF_SHAPES = "tests/privacy/test_privacy_tree.py"
 OF_NOISY_TREE = "tests/mechanisms/test_mechanism_noisy_tree.py"
@@ -249,11 +259,6 @@ CHANGES = (
         (ACCOUNTING, "count * _renyi(event)", "_renyi(event)"),
     ),
     _change(
-        "budget split wrongly between answers",
-        OF_LOCAL + "::test_answers_of_one_record_add_up_to_the_budget",
-        (RESPONSE, "epsilon * self.attribute_share / asked", "epsilon * self.attribute_share"),
-    ),
-    _change(
         "twice the affordable release",
         OF_REPLAY,
         (CALIBRATION, "return _share(largest(", "return _share(2 * largest("),
@@ -343,7 +348,7 @@ CHANGES = (
     _change(
         "a local file claims add-or-remove",
         OF_STREAMS,
-        (BASE, 'return Neighbours("record", "replace_one")', 'return Neighbours("record", "add_remove")'),
+        (LOCAL, 'Neighbours(spec.domain.unit, "replace_one"', 'Neighbours(spec.domain.unit, "add_remove"'),
     ),
     # The choice of the number of Gaussians.
     _change(
@@ -849,5 +854,130 @@ CHANGES = (
         "gradient of the covariances wrong on the diagonal",
         OF_DP_SGD + "::test_gradients_are_those_of_the_log_density",
         (GRADIENT, "products[:, entry] -= shares", "products[:, entry] -= 0.0"),
+    ),
+    _change(
+        "response at twice the budget",
+        OF_RESPONSE + "::test_a_report_has_the_law_of_its_oracle_and_of_no_other_budget",
+        (RESPONSE, "epsilon = plan.budget.epsilon", "epsilon = 2 * plan.budget.epsilon"),
+    ),
+    _change(
+        "grid of the response from the number of points",
+        OF_RESPONSE + "::test_what_is_asked_does_not_depend_on_the_records",
+        (
+            RESPONSE,
+            '        """One report for each record."""',
+            "        plan = replace(plan, reports=len(points) ** 2)",
+        ),
+    ),
+    _change(
+        "reports read with another oracle than they were made with",
+        OF_RESPONSE,
+        (RESPONSE, "support = oracle.support(", "support = small_for(grid.cells, 9.0).support("),
+    ),
+    _change(
+        "counts of the response left biased",
+        OF_RESPONSE + "::test_counts_are_unbiased_with_the_stated_deviation",
+        (RESPONSE, "n * oracle.estimate(support, n)", "support * 1.0"),
+    ),
+    _change(
+        "large reports chosen by themselves",
+        OF_RESPONSE + "::test_auto_keeps_reports_small_and_loses_little",
+        (ORACLE_CHOICE, "if oracle.report.itemsize <= SMALL", "if oracle.report.itemsize"),
+    ),
+    _change(
+        "attributes not taken off the budget of the place",
+        OF_LOCAL + "::test_answers_of_one_record_add_up_to_the_budget",
+        (LOCAL, "Budget(epsilon * (1 - share), delta)", "Budget(epsilon, delta)"),
+    ),
+    _change(
+        "each attribute gets what all have together",
+        OF_LOCAL + "::test_claim_is_the_budget",
+        (LOCAL, "epsilon * share / asked", "epsilon * share"),
+    ),
+    _change(
+        "budget of a person not divided",
+        OF_PEOPLE,
+        (
+            LOCAL,
+            "epsilon, delta = budget.epsilon / each, budget.delta / each",
+            "epsilon, delta = budget.epsilon, budget.delta",
+        ),
+    ),
+    _change(
+        "more rows of a person picked than paid for",
+        OF_PEOPLE + "::test_the_reports_of_a_person_cost_the_budget_together",
+        (LOCAL, "plan.per_person, source=rng.noise)", "plan.per_person + 1, source=rng.noise)"),
+    ),
+    _change(
+        "one report of a person in the ledger",
+        OF_PEOPLE + "::test_the_reports_of_a_person_cost_the_budget_together",
+        (LOCAL, "ledger.events * plan.per_person", "ledger.events"),
+    ),
+    _change(
+        "everybody reports all records",
+        OF_PEOPLE,
+        (LOCAL, "            records = records.taken(rows)\n", ""),
+    ),
+    _change(
+        "the first records of a person picked",
+        OF_PEOPLE + "::test_every_pick_is_uniform_over_the_units_own_rows",
+        (
+            ORDER,
+            "np.lexsort((source.integers(KEYS, (len(units),)), units))",
+            'np.argsort(units, kind="stable")',
+        ),
+    ),
+    _change(
+        "shuffle left out",
+        (OF_COLLECTION, OF_PEOPLE),
+        (ORDER, 'np.argsort(source.integers(KEYS, (rows,)), kind="stable")', "np.arange(rows)"),
+    ),
+    _change(
+        "buckets of reports read in order",
+        OF_COLLECTION,
+        (COLLECTION, "rows = rows[order.shuffled(len(rows), source=self._source)]", "rows = rows[:]"),
+    ),
+    _change(
+        "attributes answered at another epsilon",
+        OF_ATTRIBUTES + "::test_answers_have_the_law_of_that_epsilon_and_of_no_other",
+        (
+            ATTRIBUTES,
+            "GeneralizedResponse(len(attribute.values), epsilon)",
+            "GeneralizedResponse(len(attribute.values), 2 * epsilon)",
+        ),
+    ),
+    _change(
+        "an answer that is the truth",
+        OF_ATTRIBUTES,
+        (
+            ATTRIBUTES,
+            "codes[attribute.name], source=source, ledger=ledger, label=PREFIX + attribute.name\n        )",
+            "codes[attribute.name], source=source, ledger=ledger, label=PREFIX + attribute.name\n        )"
+            " * 0 + codes[attribute.name].astype(np.uint8)",
+        ),
+    ),
+    _change(
+        "several reports of a person counted as people",
+        OF_ATTRIBUTES + "::test_several_reports_of_a_person_keep_the_estimate_and_count_as_one",
+        (
+            ATTRIBUTES,
+            "channel.support(answers) / per_person, len(answers) / per_person",
+            "channel.support(answers), len(answers)",
+        ),
+    ),
+    _change(
+        "exact interval at 90 %",
+        OF_ATTRIBUTES + "::test_the_exact_interval_covers_every_share_of_given_people_at_its_rate",
+        (ESTIMATES, "0.025", "0.05"),
+        (ESTIMATES, "0.975", "0.95"),
+    ),
+    _change(
+        "exact interval one report off",
+        OF_ATTRIBUTES,
+        (
+            ESTIMATES,
+            "betaincinv(support, n - support + 1, 0.025)",
+            "betaincinv(support + 1, n - support, 0.025)",
+        ),
     ),
 )

@@ -239,7 +239,7 @@ def test_sensitive_records_leave_no_trace_on_the_page(tmp_path):
     assert '<use href="#cloud' not in html
     assert "The ring marks" not in words
     assert "true share" not in words
-    assert "Estimated shares" in words
+    assert "Shares in secret as responses estimates them" in words
 
 
 def test_public_records_are_drawn_once_and_used_by_every_picture(tmp_path):

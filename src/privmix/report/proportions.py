@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from privmix.report.ledger_view import split
 from privmix.report.outcomes import Outcome, Run
-from privmix.report.phrases import percent
+from privmix.report.phrases import SPACE, percent, signed
+
+NARROW = 0.05  # an interval whose ends need a decimal
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ def _covered(estimates: list, truth: float) -> str:
 
 
 def _span(bounds: tuple[float, float]) -> str:
-    if bounds[0] == bounds[1]:  # an interval is cut to what a share can be
+    low, high = bounds
+    if low == high:  # an interval is cut to what a share can be
         return f"outside 0 to {percent(1.0)}"
-    return f"{percent(bounds[0])} to {percent(bounds[1])}"
+    digits = 0 if high - low >= NARROW else 1
+    return f"{signed(100 * low, digits)} to {signed(100 * high, digits)}{SPACE}%"
