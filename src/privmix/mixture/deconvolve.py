@@ -64,20 +64,20 @@ def fit(
     floor, lower, upper = (np.asarray(part, dtype=np.float64) for part in (floor, lower, upper))
     observations = gathered(observations, noise, floor)
     sizes = sorted({1, round(n_components**0.5), n_components}) if start is None else [start.n_components]
-    final, narrowest = None, floor
+    final = None
     for size in sizes:
-        least = resolvable(observations.total_weight, size, noise, lower, upper, floor)
-        rise = partial(climb, floor=least, prior=prior, expectation=partial(noisy_passes, noise=noise))
+        narrowest = resolvable(observations.total_weight, size, noise, lower, upper, floor)
+        rise = partial(climb, floor=narrowest, prior=prior, expectation=partial(noisy_passes, noise=noise))
         begin = [start]
         if start is None:
-            begin = _searched(observations, size, noise, lower, upper, least, starts, tol, rise, rng)
+            begin = _searched(observations, size, noise, lower, upper, narrowest, starts, tol, rise, rng)
         data = [observations] * len(begin)
         climbed = rise(data, Parameters.of(begin), tol=tol, max_iter=max_iter, accelerate=True)
         tried = em.ended(climbed, int(np.argmax(climbed.objective)))
         if final is not None and _criterion(tried, observations) <= _criterion(final, observations):
             break
-        final, narrowest = tried, least
-    return _inside(final, observations, noise, lower, upper, narrowest, n_components)
+        final = tried
+    return _inside(final, observations, noise, lower, upper, floor, n_components)
 
 
 def resolvable(
