@@ -44,6 +44,10 @@ NOISY_MOMENTS = "mechanisms/noisy_moments.py"
 STANDARDISED = "mixture/standardised.py"
 COMPILED = "mixture/compiled.py"
 JOB = "stages/job.py"
+PLANAR = "mechanisms/planar_laplace.py"
+DECONVOLVE = "mixture/deconvolve.py"
+OUTCOMES = "report/outcomes.py"
+ANSWER = "report/answer.py"
 
 OF_NOISE = "tests/privacy/test_privacy_noise.py"
 OF_EXACT = "tests/privacy/test_privacy_exact.py"
@@ -60,6 +64,10 @@ OF_DP_SGD = "tests/mechanisms/test_mechanism_dp_sgd.py"
 OF_POSTERIOR_SAMPLE = "tests/mechanisms/test_mechanism_posterior_sample.py"
 OF_REFERENCE = "tests/mechanisms/test_mechanism_reference.py"
 OF_POSTERIOR = "tests/mixture/test_mixture_posterior.py"
+OF_PLANAR_NOISE = "tests/privacy/test_privacy_planar.py"
+OF_PLANAR = "tests/mechanisms/test_mechanism_planar_laplace.py"
+OF_NEARBY = "tests/report/test_report_nearby.py"
+OF_DECONVOLVE = "tests/mixture/test_mixture_deconvolve.py"
 OF_LOCAL = "tests/mechanisms/test_mechanism_local.py"
 OF_RESPONSE = "tests/mechanisms/test_mechanism_randomized_response.py"
 OF_ATTRIBUTES = "tests/mechanisms/test_mechanism_attributes.py"
@@ -855,6 +863,7 @@ CHANGES = (
         OF_DP_SGD + "::test_gradients_are_those_of_the_log_density",
         (GRADIENT, "products[:, entry] -= shares", "products[:, entry] -= 0.0"),
     ),
+<<<<<<< HEAD
     _change(
         "response at twice the budget",
         OF_RESPONSE + "::test_a_report_has_the_law_of_its_oracle_and_of_no_other_budget",
@@ -979,5 +988,61 @@ CHANGES = (
             "betaincinv(support, n - support + 1, 0.025)",
             "betaincinv(support + 1, n - support, 0.025)",
         ),
+=======
+    # Places that hide among nearby ones.
+    _change(
+        "planar noise halved",
+        OF_PLANAR + "::test_two_places_so_many_metres_apart_lose_epsilon_and_no_more",
+        (NOISE, "scale = (within + rounding) / _check(", "scale = (within + rounding) / 2 / _check("),
+    ),
+    _change(
+        "planar noise of an exponential radius",
+        OF_PLANAR_NOISE + "::test_seeded_noise_has_the_stated_radius_and_every_direction_alike",
+        (NOISE, "standard_gamma(2.0,", "standard_gamma(1.0,"),
+    ),
+    _change(
+        "planar noise on the lattice keeps every proposal",
+        OF_PLANAR_NOISE + "::test_exact_noise_has_the_law_of_the_lattice_and_no_other",
+        (EXACT, "< np.exp(exponent)", "< 1.0"),
+    ),
+    _change(
+        "planar noise without its rounding",
+        OF_PLANAR_NOISE + "::test_rounding_is_paid_for_at_every_distance",
+        (NOISE, "rounding = source.rounding(2, 2)", "rounding = 0.0"),
+    ),
+    _change(
+        "planar worst case kept out of the ledger",
+        OF_PLANAR + "::test_the_whole_report_is_private_at_the_distance_and_its_worst_case_is_in_the_ledger",
+        (NOISE, "max((diameter + rounding) / scale, epsilon)", "epsilon"),
+    ),
+    _change(
+        "planar totals at the distance",
+        OF_PLANAR_NOISE + "::test_the_claim_is_at_the_distance_and_every_total_is_of_the_worst_case",
+        (
+            ACCOUNTING,
+            "events = [event for ledger in ledgers for event in ledger]",
+            "events = nearby(event for ledger in ledgers for event in ledger)",
+        ),
+    ),
+    _change(
+        "planar distance in the units of longitude",
+        OF_PLANAR,
+        (PLANAR, "latitude, _ = map_axes(domain)", "_, latitude = map_axes(domain)"),
+    ),
+    _change(
+        "planar attack held against the epsilon of the distance",
+        OF_NEARBY + "::test_an_attack_is_held_against_the_worst_case",
+        (OUTCOMES, "return self.epsilon if anywhere is None else anywhere", "return self.epsilon"),
+    ),
+    _change(
+        "planar mechanisms among the answers",
+        OF_NEARBY + "::test_it_is_no_answer_and_changes_none",
+        (ANSWER, 'for trust in ("central", "local") if', 'for trust in ("central", "local", "distance") if'),
+    ),
+    _change(
+        "noise-aware covariances without a limit",
+        OF_DECONVOLVE + "::test_no_component_is_wider_than_half_the_box_and_others_are_left_alone",
+        (DECONVOLVE, "np.minimum(values, 1.0)", "values"),
+>>>>>>> 1832a4ed2223ea5150ddaff252f9a54a4064a53c
     ),
 )

@@ -27,7 +27,7 @@ from privmix.mixture.starts import public_start, seeded_start
 MOST_DIMENSIONS = 2  # reports are gathered up to this; with more they seldom share a cell
 FINENESS = 1.5  # side of a cell in n^(-1/4) standard deviations of the noise
 SAMPLE = 2**14  # reports, or cells of them, on which the search runs
-SEARCHES = 2  # of the starts are searched on
+SEARCHES = 3  # of the starts are searched on
 MOVES = 5  # relocations a component in each of them
 
 
@@ -64,20 +64,29 @@ def fit(
     floor, lower, upper = (np.asarray(part, dtype=np.float64) for part in (floor, lower, upper))
     observations = gathered(observations, noise, floor)
     sizes = sorted({1, round(n_components**0.5), n_components}) if start is None else [start.n_components]
-    final, narrowest = None, floor
+    final = None
     for size in sizes:
-        least = resolvable(observations.total_weight, size, noise, lower, upper, floor)
-        rise = partial(climb, floor=least, prior=prior, expectation=partial(noisy_passes, noise=noise))
+        narrowest = resolvable(observations.total_weight, size, noise, lower, upper, floor)
+        rise = partial(climb, floor=narrowest, prior=prior)
         begin = [start]
         if start is None:
-            begin = _searched(observations, size, noise, lower, upper, least, starts, tol, rise, rng)
+            begin = _searched(
+                observations, size, noise.coarse or noise, lower, upper, narrowest, starts, tol, rise, rng
+            )
         data = [observations] * len(begin)
-        climbed = rise(data, Parameters.of(begin), tol=tol, max_iter=max_iter, accelerate=True)
+        climbed = rise(
+            data,
+            Parameters.of(begin),
+            tol=tol,
+            max_iter=max_iter,
+            accelerate=True,
+            expectation=partial(noisy_passes, noise=noise),
+        )
         tried = em.ended(climbed, int(np.argmax(climbed.objective)))
         if final is not None and _criterion(tried, observations) <= _criterion(final, observations):
             break
-        final, narrowest = tried, least
-    return _inside(final, observations, noise, lower, upper, narrowest, n_components)
+        final = tried
+    return _inside(final, observations, noise, lower, upper, floor, n_components)
 
 
 def resolvable(
@@ -140,6 +149,7 @@ def _searched(
     rng: np.random.Generator,
 ) -> list[Mixture]:
     """The best few of the starts after a short climb, their components relocated: all through the noise."""
+    rise = partial(rise, expectation=partial(noisy_passes, noise=noise))
     sample = sampled(observations, SAMPLE, rng)
     sample = replace(sample, weights=sample.weights * (observations.total_weight / sample.total_weight))
     begin = _starts(observations, sample, n_components, noise, lower, upper, floor, starts, rng)

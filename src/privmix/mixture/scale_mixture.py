@@ -13,6 +13,7 @@ import numpy as np
 
 from privmix.errors import UserError
 
+COARSE = 2  # nodes of a coordinate in a search, which would cost four times as much with 4
 MOST_SCALES = 32  # over all coordinates together; each multiplies the cost of a pass
 
 # (weights, variances / 2b²) by number of nodes: the scale mixtures nearest to the Laplace density in
@@ -50,6 +51,7 @@ class ScaleMixture:
 
     weights: np.ndarray  # (J,) positive, sum 1
     covariances: np.ndarray  # (J, d, d) positive semidefinite
+    coarse: "ScaleMixture | None" = None  # about the same noise in fewer scales: enough for a search
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float64)
@@ -104,7 +106,8 @@ def laplace_scales(scale: float, dimensions: int, nodes: int | None = None) -> S
     weights /= weights.sum()
     variances *= 2 * float(scale) ** 2 / (weights @ variances)
     grid = np.array(list(itertools.product(range(nodes), repeat=dimensions)))
-    return ScaleMixture(weights[grid].prod(axis=1), variances[grid])
+    coarse = laplace_scales(scale, dimensions, COARSE) if nodes > COARSE else None
+    return ScaleMixture(weights[grid].prod(axis=1), variances[grid], coarse)
 
 
 def planar_laplace_scales(scale: float, nodes: int = 4) -> ScaleMixture:
@@ -114,4 +117,5 @@ def planar_laplace_scales(scale: float, nodes: int = 4) -> ScaleMixture:
     weights, variances = (np.array(part) for part in PLANAR_NODES[nodes])
     weights /= weights.sum()
     variances *= 3 * float(scale) ** 2 / (weights @ variances)
-    return ScaleMixture(weights, np.repeat(variances[:, None], 2, axis=1))
+    coarse = planar_laplace_scales(scale, COARSE) if nodes > COARSE else None
+    return ScaleMixture(weights, np.repeat(variances[:, None], 2, axis=1), coarse)
