@@ -863,7 +863,6 @@ CHANGES = (
         OF_DP_SGD + "::test_gradients_are_those_of_the_log_density",
         (GRADIENT, "products[:, entry] -= shares", "products[:, entry] -= 0.0"),
     ),
-<<<<<<< HEAD
     _change(
         "response at twice the budget",
         OF_RESPONSE + "::test_a_report_has_the_law_of_its_oracle_and_of_no_other_budget",
@@ -988,7 +987,6 @@ CHANGES = (
             "betaincinv(support, n - support + 1, 0.025)",
             "betaincinv(support + 1, n - support, 0.025)",
         ),
-=======
     # Places that hide among nearby ones.
     _change(
         "planar noise halved",
@@ -1043,6 +1041,5 @@ CHANGES = (
         "noise-aware covariances without a limit",
         OF_DECONVOLVE + "::test_no_component_is_wider_than_half_the_box_and_others_are_left_alone",
         (DECONVOLVE, "np.minimum(values, 1.0)", "values"),
->>>>>>> 1832a4ed2223ea5150ddaff252f9a54a4064a53c
     ),
 )
