@@ -86,7 +86,7 @@ def test_a_question_rests_on_the_answers_of_earlier_rounds_alone():
     turns, asked = answers.columns["part"]["turn"], answers.asked["partitions"]
     for turn in range(len(asked)):
         moved = points.copy()
-        moved[turns == turn] = -0.6
+        moved[turns == turn] = -0.7
         again = _answered(moved, spec, 4.0)[0].asked["partitions"]
         assert again[: turn + 1] == asked[: turn + 1]
         if turn + 1 < len(asked):
@@ -172,16 +172,17 @@ def test_parts_that_hold_little_are_merged_and_those_that_hold_much_are_cut():
 
 
 @pytest.mark.parametrize("dimensions", [1, 3])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("points", ["one", "same", "clusters"])
+@pytest.mark.parametrize("epsilon", [0.01, 100.0])
+@pytest.mark.parametrize("points", ["one", "clusters"])
 def test_every_budget_and_dataset_gives_a_valid_mixture(dimensions, epsilon, points):
     made = {
         "one": np.zeros((1, dimensions)),
-        "same": np.full((50, dimensions), 0.3),
-        "clusters": clusters(200, dimensions),
+        "clusters": np.vstack([clusters(150, dimensions), np.full((50, dimensions), 0.3)]),
     }[points]
     spec = make_spec(4, dimensions=dimensions, rows=len(made))
-    mixture = run(ADAPTIVE, Records(made), spec, Budget(epsilon, 0.0), seeded(1)).mixture
+    mixture = run(
+        AdaptiveTreeResponse(searches=1), Records(made), spec, Budget(epsilon, 0.0), seeded(1)
+    ).mixture
     assert 1 <= mixture.n_components <= 4
     assert (mixture.means >= spec.domain.lower).all()
     assert (mixture.means <= spec.domain.upper).all()

@@ -3,10 +3,10 @@
 Privacy. Each record draws its round from public weights, by a draw that nothing about it enters, and answers once: in
 which part of that round's partition it lies, through GRR or optimised local hashing, an ε-LDP channel. The first
 partition is a function of public values (box, resolution, number of reports, ε); each later one is computed from the
-reports of earlier rounds, which are other people's. For the person asked, the partition is fixed before they answer, and
-their own report reaches later partitions as any report may be used: post-processing. So the protocol is sequentially
-interactive and ε-LDP (Duchi, Jordan, Wainwright 2018, §2.1), and the ledger has one channel, whatever the number of
-rounds; `privacy.response.survey` has the proof and lets nobody answer twice. Where a person gives several reports,
+reports of earlier rounds, which are other people's. For the person asked, the partition is fixed before they answer,
+and later partitions see of them nothing but that report: post-processing. So the protocol is sequentially interactive
+and ε-LDP (Duchi, Jordan, Wainwright 2018, §2.1), and the ledger has one channel, whatever the number of rounds;
+`privacy.response.survey` has the proof and lets nobody answer twice. Where a person gives several reports,
 each with a part of ε, a later one may answer a question that an earlier one helped to choose: adaptive basic
 composition, as for any releases of one person. All else is post-processing: averaging over rounds, norm-sub, the fit.
 
@@ -21,7 +21,6 @@ What is approximate: as for `tree_response`. The number of rounds, the first par
 chosen by held-out likelihood on the Gowalla data.
 """
 
-import math
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
