@@ -63,10 +63,12 @@ def _frequencies(point, spec, epsilon, people, seed):
     return np.bincount(rows["turn"].astype(int) * wide + rows["answer"], minlength=len(depths) * wide)
 
 
-def test_reports_have_the_probabilities_of_the_table():
+@pytest.mark.parametrize(("rows", "epsilon", "levels"), [(30, 2.0, 1), (1, 6.0, 2)])
+def test_reports_have_the_probabilities_of_the_table(rows, epsilon, levels):
     """Chi square at 1e-6 over all reports of two records, and the power to notice half of the noise."""
-    spec, epsilon, people = make_spec(dimensions=1, rows=30), 2.0, 60_000
+    spec, people = make_spec(dimensions=1, rows=rows), 60_000
     halving, depths, oracles = TREE.questions(spec, _plan(spec, epsilon))
+    assert len(depths) == levels
     assert all(isinstance(oracle, GeneralizedResponse) for oracle in oracles)
     for seed, point in enumerate((-0.9, 0.4)):
         code = int(halving.codes(np.array([[point]]))[0])
@@ -183,17 +185,16 @@ def test_consistent_shares_add_up_and_are_none_negative():
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("points", ["one", "same", "clusters"])
+@pytest.mark.parametrize("epsilon", [0.01, 100.0])
+@pytest.mark.parametrize("points", ["one", "clusters"])
 def test_every_budget_and_dataset_gives_a_valid_mixture(dimensions, epsilon, points):
     made = {
         "one": np.zeros((1, dimensions)),
-        "same": np.full((50, dimensions), 0.3),
-        "clusters": clusters(200, dimensions),
+        "clusters": np.vstack([clusters(150, dimensions), np.full((50, dimensions), 0.3)]),
     }[points]
-    spec = make_spec(8, dimensions=dimensions, rows=len(made))
-    mixture = run(TREE, Records(made), spec, Budget(epsilon, 0.0), seeded(1)).mixture
-    assert 1 <= mixture.n_components <= 8
+    spec = make_spec(4, dimensions=dimensions, rows=len(made))
+    mixture = run(TreeResponse(searches=1), Records(made), spec, Budget(epsilon, 0.0), seeded(1)).mixture
+    assert 1 <= mixture.n_components <= 4
     assert (mixture.means >= spec.domain.lower).all()
     assert (mixture.means <= spec.domain.upper).all()
     assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor * (1 - 1e-6)).all()

@@ -36,6 +36,11 @@ COLLECTION = "mechanisms/collection.py"
 ORDER = "privacy/order.py"
 ESTIMATES = "privacy/response/estimates.py"
 ORACLE_CHOICE = "privacy/response/choice.py"
+TREE_RESPONSE = "mechanisms/tree_response.py"
+ADAPTIVE = "mechanisms/adaptive_tree_response.py"
+SHARE_TREE = "mechanisms/share_tree.py"
+PARTITIONS = "mechanisms/partitions.py"
+SURVEY = "privacy/response/survey.py"
 NOISY_TREE = "mechanisms/noisy_tree.py"
 NOISY_GRID = "mechanisms/noisy_grid.py"
 JOINT = "mechanisms/joint_moments.py"
@@ -73,6 +78,9 @@ OF_RESPONSE = "tests/mechanisms/test_mechanism_randomized_response.py"
 OF_ATTRIBUTES = "tests/mechanisms/test_mechanism_attributes.py"
 OF_PEOPLE = "tests/mechanisms/test_mechanism_people.py"
 OF_COLLECTION = "tests/mechanisms/test_mechanism_collection.py"
+OF_TREE_RESPONSE = "tests/mechanisms/test_mechanism_tree_response.py"
+OF_ADAPTIVE = "tests/mechanisms/test_mechanism_adaptive_tree_response.py"
+OF_SURVEY = "tests/privacy/test_privacy_response_survey.py"
 OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
 OF_SHAPES = "tests/privacy/test_privacy_tree.py"
 OF_NOISY_TREE = "tests/mechanisms/test_mechanism_noisy_tree.py"
@@ -1041,5 +1049,85 @@ CHANGES = (
         "noise-aware covariances without a limit",
         OF_DECONVOLVE + "::test_no_component_is_wider_than_half_the_box_and_others_are_left_alone",
         (DECONVOLVE, "np.minimum(values, 1.0)", "values"),
+        "survey: a level drawn for each answer costs its own ε, and is asked with twice that",
+        OF_TREE_RESPONSE + "::test_reports_have_the_probabilities_of_the_table",
+        (
+            TREE_RESPONSE,
+            "questioner(1 << depth, plan.budget.epsilon)",
+            "questioner(1 << depth, 2 * plan.budget.epsilon)",
+        ),
+        (SURVEY, "oracle.epsilon > self._epsilon", "oracle.epsilon > 2 * self._epsilon"),
+    ),
+    _change(
+        "tree response: depths from the number of records in the batch",
+        OF_TREE_RESPONSE + "::test_what_is_asked_depends_on_public_values_alone",
+        (
+            TREE_RESPONSE,
+            "        halving, depths, oracles = self.questions(spec, plan)\n        survey",
+            "        plan = replace(plan, reports=len(points))\n"
+            "        halving, depths, oracles = self.questions(spec, plan)\n        survey",
+        ),
+    ),
+    _change(
+        "survey: the turn from the record",
+        OF_TREE_RESPONSE + "::test_reports_have_the_probabilities_of_the_table",
+        (TREE_RESPONSE, "own = survey.turns == level", "own = codes % len(depths) == level"),
+        (SURVEY, "if len(codes) != np.count_nonzero(self.turns == turn):", "if False:"),
+    ),
+    _change(
+        "survey: a turn asked twice",
+        OF_SURVEY + "::test_nobody_answers_twice_or_for_another_or_for_more",
+        (SURVEY, "self._asked.add(turn)", "pass"),
+    ),
+    _change(
+        "survey: nothing written to the ledger",
+        OF_TREE_RESPONSE + "::test_the_ledger_and_the_claim_are_the_budget",
+        (SURVEY, "ledger.append(RandomizedResponse(label, epsilon))", "pass"),
+    ),
+    _change(
+        "hashed runs begin at the wrong answer",
+        OF_SURVEY + "::test_the_support_of_runs_is_a_part_of_all_support",
+        ("privacy/response/local_hashing.py", "np.uint64(first) + b)", "np.uint64(first + 1) + b)"),
+    ),
+    _change(
+        "shares of siblings dealt out evenly, not by variance",
+        OF_TREE_RESPONSE + "::test_consistent_shares_are_the_weighted_least_squares_ones",
+        (SHARE_TREE, "(whole - own.sum()) * spread / spread.sum()", "(whole - own.sum()) / len(own)"),
+    ),
+    _change(
+        "adaptive response: a round's question from its own records",
+        OF_ADAPTIVE + "::test_a_question_rests_on_the_answers_of_earlier_rounds_alone",
+        (
+            ADAPTIVE,
+            "            own = asked[turn].locate(",
+            "            exact = Partition.uniform(first + 1, halving.depth).locate(codes[survey.turns == turn])\n"
+            "            if turn and np.mean(exact == 0) > 0.5:\n"
+            "                asked[turn] = asked[0]\n"
+            "            own = asked[turn].locate(",
+        ),
+    ),
+    _change(
+        "adaptive response: the first partition from the number of records",
+        OF_ADAPTIVE + "::test_the_first_partition_and_the_rounds_are_public",
+        (
+            ADAPTIVE,
+            "schedule(halving.depth, plan)\n        survey",
+            "schedule(halving.depth, replace(plan, reports=len(points)))\n        survey",
+        ),
+    ),
+    _change(
+        "adaptive response: each round at the whole ε of all reports together",
+        OF_ADAPTIVE + "::test_reports_of_the_first_round_have_the_probabilities_of_the_table",
+        (
+            ADAPTIVE,
+            "return questioner(len(partition), plan.budget.epsilon)",
+            "return questioner(len(partition), 2 * plan.budget.epsilon)",
+        ),
+        (SURVEY, "oracle.epsilon > self._epsilon", "oracle.epsilon > 2 * self._epsilon"),
+    ),
+    _change(
+        "rounds pooled without their variances",
+        OF_ADAPTIVE + "::test_rounds_are_pooled_into_one_tree",
+        (PARTITIONS, "mean, 1 / weight)", "mean, np.ones(len(mean)))"),
     ),
 )

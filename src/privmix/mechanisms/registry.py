@@ -23,6 +23,7 @@ METHODS = {
     "planar_laplace": "PlanarLaplaceInput",
     "randomized_response": "RandomizedResponse",
     "tree_response": "TreeResponse",
+    "adaptive_tree_response": "AdaptiveTreeResponse",
 }
 
 

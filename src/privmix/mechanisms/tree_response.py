@@ -108,21 +108,25 @@ def halvings(spec: Spec, method: str) -> Bisection:
             "use `gaussian_input` instead."
         )
     whole = down_to(spec.domain.lower, spec.domain.upper, spec.domain.resolution)
-    return Bisection(whole.lower, whole.upper, whole.axes[:DEEPEST])
+    return Bisection(whole.lower, whole.upper, whole.axes[:DEEPEST] or (0,))
 
 
 def level_depths(deepest: int, plan: Plan) -> list[int]:
     """The halvings to each level, from public values.
 
-    Let σ be the noise of an empty part's share if all people answered at one level. About 1/σ parts can have a share
-    that stands out, and so many has the first level, up to a limit. Where that is few there are few levels too: each
-    takes people from the others, and only a share of some σ is ever seen in the deeper ones.
+    The first has as many parts as can have a share that stands out, up to a limit. Where that is few there are few
+    levels too: each takes people from the others, and only a share that stands out is ever seen in the deeper ones.
     """
-    oracle = questioner(1 << 20, plan.budget.epsilon)
-    visible = -math.log2(oracle.cell_deviation(max(plan.reports, 1)))
+    visible = visible_halvings(plan)
     first = min(max(round(visible), 1), FIRST_HALVINGS, deepest)
     levels = max(1, round(visible - 1.5))
     return list(range(first, deepest + 1, HALVINGS))[:levels]
+
+
+def visible_halvings(plan: Plan) -> float:
+    """log₂ 1/σ, where σ is the noise of an empty part's share if all people answered one question."""
+    oracle = questioner(1 << 20, plan.budget.epsilon)
+    return -math.log2(oracle.cell_deviation(max(plan.reports, 1)))
 
 
 def opened(

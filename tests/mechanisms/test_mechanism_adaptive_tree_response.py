@@ -1,0 +1,218 @@
+"""Answers in rounds: who answers what, on what later questions rest, and what a fit recovers."""
+
+import json
+
+import numpy as np
+import pytest
+from making import clusters, make_spec
+from scipy import stats
+
+from privmix.errors import MechanismFailure
+from privmix.mechanisms.adaptive_tree_response import (
+    MOST_ROUNDS,
+    AdaptiveTreeResponse,
+    found,
+    oracle_of,
+    schedule,
+)
+from privmix.mechanisms.base import Records, seeded
+from privmix.mechanisms.local import Answers
+from privmix.mechanisms.partitions import Findings, Partition
+from privmix.mechanisms.running import run
+from privmix.mechanisms.tree_response import halvings
+from privmix.privacy.accounting import Budget
+from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import SeededNoise
+from privmix.privacy.response import GeneralizedResponse
+from privmix.privacy.response.survey import unpacked
+from privmix.privacy.tree import Shape
+
+ADAPTIVE = AdaptiveTreeResponse()
+
+
+def _plan(spec, epsilon):
+    return ADAPTIVE.plan(spec, Budget(epsilon, 0.0))
+
+
+def _answered(points, spec, epsilon, seed=1):
+    source, ledger = SeededNoise(np.random.Generator(np.random.PCG64(seed))), Ledger()
+    return ADAPTIVE.answer(points, spec, _plan(spec, epsilon), source, ledger), ledger
+
+
+def _partitions(answers, spec):
+    deepest = halvings(spec, "").depth
+    return [Partition(Shape.unpacked(0, text), deepest) for text in answers.asked["partitions"]]
+
+
+def _table(oracle):
+    """P(report | part) of a round, a column for each report; of hashed answers, for some hashes."""
+    if isinstance(oracle, GeneralizedResponse):
+        return oracle.probability_table()
+    draws = np.random.Generator(np.random.PCG64(3)).integers(oracle.prime, size=(4, 2))
+    return np.hstack([oracle.probability_table(int(a), int(b)) / oracle.prime**2 for a, b in draws])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_the_table_of_round_and_answer_has_ratios_of_at_most_e_to_the_epsilon(epsilon):
+    """For the questions of a run: the round has the same chance whatever the record, and the bound is reached."""
+    spec = make_spec(rows=2000)
+    answers, _ = _answered(clusters(2000), spec, epsilon)
+    asked, plan = _partitions(answers, spec), _plan(spec, epsilon)
+    places = halvings(spec, "").codes(clusters(400, seed=2))
+    table = np.hstack([_table(oracle_of(each, plan))[each.locate(places)] / len(asked) for each in asked])
+    assert len(asked) > 1
+    assert (table.max(axis=0) / table.min(axis=0)).max() == pytest.approx(np.exp(epsilon), rel=1e-9)
+
+
+def test_reports_of_the_first_round_have_the_probabilities_of_the_table():
+    """Chi square at 1e-6, and the power to notice half of the noise; with it the rounds are dealt evenly."""
+    spec, epsilon, people = make_spec(rows=60), 2.0, 40_000
+    points = np.full((people, 2), 0.3)
+    answers, _ = _answered(points, spec, epsilon)
+    rows, asked = answers.columns["part"], _partitions(answers, spec)
+    turns = np.bincount(rows["turn"], minlength=len(asked))
+    assert stats.chisquare(turns).pvalue > 1e-6
+    part = asked[0].locate(halvings(spec, "").codes(points[:1]))[0]
+    found_counts = np.bincount(rows["answer"][rows["turn"] == 0], minlength=len(asked[0]))
+    for factor, likely in ((1.0, True), (2.0, False)):
+        chance = GeneralizedResponse(len(asked[0]), factor * epsilon).probability_table()[part]
+        assert (stats.chisquare(found_counts, turns[0] * chance).pvalue > 1e-6) == likely
+
+
+def test_a_question_rests_on_the_answers_of_earlier_rounds_alone():
+    """Whoever answers in round r moves no partition up to r, wherever they are; and moves later ones."""
+    spec, points = make_spec(rows=6000), clusters(6000)
+    answers, _ = _answered(points, spec, 4.0)
+    turns, asked = answers.columns["part"]["turn"], answers.asked["partitions"]
+    for turn in range(len(asked)):
+        moved = points.copy()
+        moved[turns == turn] = -0.7
+        again = _answered(moved, spec, 4.0)[0].asked["partitions"]
+        assert again[: turn + 1] == asked[: turn + 1]
+        if turn + 1 < len(asked):
+            assert again[turn + 1 :] != asked[turn + 1 :]
+
+
+def test_the_first_partition_and_the_rounds_are_public():
+    spec = make_spec(rows=5000)
+    for points in (clusters(5000), np.zeros((7, 2))):
+        answers, _ = _answered(points, spec, 1.0)
+        first, rounds = schedule(halvings(spec, "").depth, _plan(spec, 1.0))
+        assert len(answers.asked["partitions"]) == rounds <= MOST_ROUNDS
+        assert len(_partitions(answers, spec)[0]) == 1 << first
+
+
+@pytest.mark.parametrize("epsilon", [0.7, 5.0])
+def test_the_ledger_and_the_claim_are_the_budget_however_many_rounds(epsilon):
+    spec = make_spec(rows=500, attributes=(("night", ("no", "yes")),))
+    codes = {"night": np.zeros(500, dtype=np.int16)}
+    reports = ADAPTIVE.privatise(Records(clusters(500), codes), spec, Budget(epsilon, 1e-6), seeded(1))
+    assert sum(event.epsilon for event in reports.events) == pytest.approx(epsilon, rel=1e-9)
+    assert reports.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert json.loads(json.dumps(dict(reports.asked))) == dict(reports.asked)
+
+
+def test_shares_of_all_rounds_are_unbiased_with_the_stated_variance():
+    spec, points, epsilon = make_spec(rows=4000), clusters(4000), 2.0
+    codes, scores = halvings(spec, "").codes(points), []
+    for seed in range(12):
+        answers, _ = _answered(points, spec, epsilon, seed)
+        asked, plan = _partitions(answers, spec), _plan(spec, epsilon)
+        reports = [
+            unpacked(answers.columns["part"], turn, oracle_of(each, plan)) for turn, each in enumerate(asked)
+        ]
+        findings = found(asked, reports, plan)
+        truth = np.mean(codes[:, None] >> (findings.deepest - findings.depths) == findings.codes, axis=0)
+        scores.append((findings.tree.estimates - truth) / np.sqrt(findings.tree.variances))
+    scores = np.concatenate(scores)
+    # Parts of one round share their reports and lean on each other, so the bounds are wider than for coins.
+    assert abs(scores.mean()) < 0.1
+    assert 0.85 < np.square(scores).mean() < 1.15
+
+
+def test_a_partition_holds_every_code_once():
+    rng = np.random.Generator(np.random.PCG64(4))
+    shape = Shape(0, (np.ones(1, bool), np.array([True, False]), np.array([False, True]), np.zeros(2, bool)))
+    partition = Partition(shape, 5)
+    codes, depths = partition.nodes
+    assert sum(2.0 ** -depths.astype(float)) == 1.0
+    places = rng.integers(32, size=100)
+    assert np.array_equal(codes[partition.locate(places)], places >> (5 - depths[partition.locate(places)]))
+    assert len(Partition.uniform(3, 5)) == 8
+
+
+def _findings():
+    """Four quarters, the first cut into quarters once more: two rounds on a line of 16 codes."""
+    coarse = Partition.uniform(2, 4)
+    fine = Partition(Shape(0, (np.ones(1, bool), np.ones(2, bool), np.array([1, 0, 0, 0], bool),
+                               np.ones(2, bool), np.zeros(4, bool))), 4)  # fmt: skip
+    shares = (np.array([0.7, 0.1, 0.1, 0.1]), np.array([0.6, 0.1, 0.0, 0.0, 0.1, 0.1, 0.1]))
+    return Findings.pooled([coarse, fine], shares, [np.full(4, 1e-4), np.full(7, 1e-4)])
+
+
+def test_rounds_are_pooled_into_one_tree():
+    findings = _findings()
+    nodes = list(zip(findings.depths, findings.codes, strict=True))
+    assert nodes == [(2, 0), (4, 0), (4, 1), (4, 2), (4, 3), (2, 1), (2, 2), (2, 3)]
+    assert findings.tree.parents.tolist() == [-1, 0, 0, 0, 0, -1, -1, -1]
+    assert findings.tree.variances == pytest.approx([1e-4, *[1e-4] * 4, *[5e-5] * 3])
+    assert findings.shares == pytest.approx([0.7, 0.6, 0.1, 0, 0, 0.1, 0.1, 0.1], abs=1e-9)
+
+
+def test_parts_that_hold_little_are_merged_and_those_that_hold_much_are_cut():
+    codes, depths = _findings().next_partition(0.25, finer=1).nodes
+    # The code that holds most cannot be cut further; the farther from it, the coarser.
+    assert list(zip(depths, codes, strict=True)) == [(4, 0), (4, 1), (3, 1), (2, 1), (1, 1)]
+    parts, shares, variances = _findings().merged(0.25)
+    assert shares.sum() == pytest.approx(1.0)
+    assert len(shares) == len(variances) == len(parts)
+    assert shares[0] == pytest.approx(0.6)
+    opened = _findings().next_partition(0.05, finer=1)
+    assert (opened.nodes[1] == 3).sum() >= 6  # the three quarters that are known no finer were halved
+
+
+@pytest.mark.parametrize("dimensions", [1, 3])
+@pytest.mark.parametrize("epsilon", [0.01, 100.0])
+@pytest.mark.parametrize("points", ["one", "clusters"])
+def test_every_budget_and_dataset_gives_a_valid_mixture(dimensions, epsilon, points):
+    made = {
+        "one": np.zeros((1, dimensions)),
+        "clusters": np.vstack([clusters(150, dimensions), np.full((50, dimensions), 0.3)]),
+    }[points]
+    spec = make_spec(4, dimensions=dimensions, rows=len(made))
+    mixture = run(
+        AdaptiveTreeResponse(searches=1), Records(made), spec, Budget(epsilon, 0.0), seeded(1)
+    ).mixture
+    assert 1 <= mixture.n_components <= 4
+    assert (mixture.means >= spec.domain.lower).all()
+    assert (mixture.means <= spec.domain.upper).all()
+    assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor * (1 - 1e-6)).all()
+    assert np.isfinite(mixture.log_density(made)).all()
+
+
+def test_more_than_three_coordinates_are_refused_with_a_way_out():
+    with pytest.raises(MechanismFailure, match="adaptive_tree_response works for up to 3 coordinates"):
+        ADAPTIVE.privatise(Records(clusters(20, 4)), make_spec(dimensions=4), Budget(1.0, 0.0), seeded(1))
+
+
+def test_the_order_of_the_reports_means_nothing_and_bytes_are_read_back():
+    spec, plan = make_spec(rows=3000), _plan(make_spec(rows=3000), 3.0)
+    answers, _ = _answered(clusters(3000), spec, 3.0)
+    there = ADAPTIVE.model(answers, spec, plan, np.random.default_rng(1))
+    rows = answers.columns["part"]
+    stored = np.ascontiguousarray(rows[::-1]).view(np.uint8).reshape(len(rows), -1)
+    back = ADAPTIVE.model(Answers({"part": stored}, answers.asked), spec, plan, np.random.default_rng(1))
+    assert np.array_equal(there.mixture.means, back.mixture.means)
+
+
+@pytest.mark.parametrize(("epsilon", "gain"), [(1.0, 0.5), (6.0, 1.5)])
+def test_the_clusters_are_found(epsilon, gain):
+    spec, points = make_spec(rows=20_000), clusters(20_000)
+    release = run(ADAPTIVE, Records(points), spec, Budget(epsilon, 0.0), seeded(1))
+    uniform = -np.log(np.prod(spec.domain.upper - spec.domain.lower))
+    assert release.mixture.log_density(clusters(2000)).mean() > uniform + gain
+
+
+def test_noise_alone_is_said_to_be_noise():
+    release = run(ADAPTIVE, Records(clusters(500)), make_spec(rows=500), Budget(0.02, 0.0), seeded(2))
+    assert any("noise" in note for note in release.notes), release.notes
