@@ -995,6 +995,7 @@ CHANGES = (
             "betaincinv(support, n - support + 1, 0.025)",
             "betaincinv(support + 1, n - support, 0.025)",
         ),
+    ),
     # Places that hide among nearby ones.
     _change(
         "planar noise halved",
@@ -1049,6 +1050,8 @@ CHANGES = (
         "noise-aware covariances without a limit",
         OF_DECONVOLVE + "::test_no_component_is_wider_than_half_the_box_and_others_are_left_alone",
         (DECONVOLVE, "np.minimum(values, 1.0)", "values"),
+    ),
+    _change(
         "survey: a level drawn for each answer costs its own ε, and is asked with twice that",
         OF_TREE_RESPONSE + "::test_reports_have_the_probabilities_of_the_table",
         (
