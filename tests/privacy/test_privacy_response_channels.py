@@ -152,6 +152,14 @@ def test_probability_table_is_the_law_of_the_reports(oracle):
         }
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("k", [3, 5, 6])
+def test_lists_have_the_law_of_the_sets_too(k, epsilon, monkeypatch):
+    """Answers of large domains are listed instead of marked; on a small one both can be counted out."""
+    monkeypatch.setattr(SubsetSelection, "listed", property(lambda _: True))
+    test_probability_table_is_the_law_of_the_reports(SubsetSelection(k, epsilon))
+
+
 @pytest.mark.parametrize("oracle", [o for o in SMALL if not isinstance(o, LocalHashing)], ids=str)
 def test_support_probabilities_follow_from_the_table(oracle):
     """p and q of each oracle, summed over the reports that support an answer; every other answer alike."""

@@ -37,7 +37,7 @@ from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.response import BY_NAME, Oracle, small_for
 
-NOISE = 1.0
+NOISE = 0.8
 MOST_CELLS = 2**16
 
 

@@ -74,17 +74,30 @@ class SubsetSelection(Oracle):
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
         """The set of each record."""
         reports = np.empty(len(codes), dtype=self.report)
-        for block in blocks(len(codes), self.categories, BLOCK):
+        for block in blocks(len(codes), self.size if self.listed else self.categories, BLOCK):
             own = codes[block].astype(np.int64)
-            marks = np.zeros((len(own), self.categories), dtype=bool)
             lying = lies(self.lie, own.shape, source)
-            for rows, drawn in ((np.flatnonzero(lying), self.size), (np.flatnonzero(~lying), self.size - 1)):
-                if len(rows):
-                    _mark_others(marks, rows, own[rows], drawn, source)
-            marks[~lying, own[~lying]] = True
-            # Read off in the order of the answers: the order in which they were drawn would tell the own one.
-            reports[block] = np.nonzero(marks)[1].reshape(-1, self.size) if self.listed else pack(marks)
+            named = self._list(own, lying, source) if self.listed else pack(self._marks(own, lying, source))
+            reports[block] = named
         return reports
+
+    def _list(self, own: np.ndarray, lying: np.ndarray, source: NoiseSource) -> np.ndarray:
+        """The answers in each set, (n, ω)."""
+        named = np.empty((len(own), self.size), dtype=np.int64)
+        named[lying] = _others(own[lying], self.size, self.categories, source)
+        named[~lying, 1:] = _others(own[~lying], self.size - 1, self.categories, source)
+        named[~lying, 0] = own[~lying]
+        # In the order of the answers: the order in which they were drawn would tell the own one.
+        return np.sort(named, axis=1)
+
+    def _marks(self, own: np.ndarray, lying: np.ndarray, source: NoiseSource) -> np.ndarray:
+        """Whether each answer is in the set, (n, k)."""
+        marks = np.zeros((len(own), self.categories), dtype=bool)
+        for rows, drawn in ((np.flatnonzero(lying), self.size), (np.flatnonzero(~lying), self.size - 1)):
+            if len(rows):
+                _mark_others(marks, rows, own[rows], drawn, source)
+        marks[~lying, own[~lying]] = True
+        return marks
 
     def support(self, reports: np.ndarray) -> np.ndarray:
         """How many sets hold each answer."""
@@ -112,13 +125,23 @@ class SubsetSelection(Oracle):
         )
 
 
-def _mark_others(
-    marks: np.ndarray, rows: np.ndarray, own: np.ndarray, drawn: int, source: NoiseSource
-) -> None:
-    """Mark in each row a uniform set of `drawn` answers other than the own (Bentley and Floyd 1987).
+def _others(own: np.ndarray, drawn: int, categories: int, source: NoiseSource) -> np.ndarray:
+    """A uniform set of `drawn` answers other than the own for each, (n, drawn) (Bentley and Floyd 1987).
 
     Step j draws one of the first j + 1 others, and takes the last of them in place of one already taken.
     """
+    taken = np.empty((len(own), drawn), dtype=np.int64)
+    for step, last in enumerate(range(categories - 1 - drawn, categories - 1)):
+        pick = source.integers(last + 1, own.shape)
+        again = (taken[:, :step] == pick[:, None]).any(axis=1)
+        taken[:, step] = np.where(again, last, pick)
+    return taken + (taken >= own[:, None])
+
+
+def _mark_others(
+    marks: np.ndarray, rows: np.ndarray, own: np.ndarray, drawn: int, source: NoiseSource
+) -> None:
+    """The same as marks: what is taken is looked up in the row instead of in a list."""
     flat, others = marks.reshape(-1), marks.shape[1] - 1
     start = rows * marks.shape[1]
     for last in range(others - drawn, others):
