@@ -15,7 +15,7 @@ from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.local import Answers, read_reports
-from privmix.mechanisms.randomized_response import RandomizedResponse
+from privmix.mechanisms.randomized_response import RandomizedResponse, numbers
 from privmix.mechanisms.running import run
 from privmix.privacy.accounting import Budget, Claim
 from privmix.privacy.ledger import Ledger
@@ -233,7 +233,7 @@ def test_every_oracle_finds_the_clusters(name):
     )
     uniform = -np.log(np.prod(spec.domain.upper - spec.domain.lower))
     assert release.mixture.log_density(clusters(2000)).mean() > uniform + (0.5 if name == "hadamard" else 1.0)
-    assert release.notes == []
+    assert not any("noise" in note for note in release.notes)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 100.0])
@@ -247,6 +247,29 @@ def test_the_smallest_and_largest_budgets_give_valid_mixtures(name, epsilon):
         assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
         assert (mixture.means >= spec.domain.lower - 1e-9).all()
         assert (mixture.means <= spec.domain.upper + 1e-9).all()
+
+
+def test_no_more_gaussians_than_the_reports_support():
+    """Three clusters, ten Gaussians wanted: at least three where much is known, one where nearly nothing is."""
+    spec, records = make_spec(rows=5000, n_components=10), Records(clusters(5000))
+    used = {}
+    for epsilon in (0.02, 6.0):
+        release = run(RandomizedResponse(), records, spec, Budget(epsilon, 0.0), seeded(3, epsilon))
+        used[epsilon] = release.mixture.n_components
+        said = f"support {used[epsilon]} of 10 Gaussians"
+        assert any(said in note for note in release.notes) == (used[epsilon] < 10)
+    assert used[0.02] == 1
+    assert used[6.0] >= 3
+    assert numbers(1) == [1]
+    assert numbers(8) == [1, 2, 4, 8]
+    assert numbers(10) == [1, 2, 4, 8, 10]
+
+
+def test_the_number_of_gaussians_may_be_left_open():
+    spec = replace(make_spec(rows=5000), candidates=(1, 3, 6))
+    release = run(RandomizedResponse(), Records(clusters(5000)), spec, Budget(8.0, 0.0), seeded(1))
+    assert release.mixture.n_components in (3, 6)
+    assert any("chosen among 1, 3, 6" in note for note in release.notes)
 
 
 def test_a_mixture_of_noise_says_so():

@@ -17,6 +17,9 @@ they find them: the rule is k^(3/4) s = NOISE. The power and the constant are em
 ε = 0.1, 1, 3 on the Gowalla, check-in and Minneapolis data): clumped data would like twice as many cells, evenly
 spread data a quarter of them. No cell is smaller than the resolution.
 
+Number of Gaussians. Noise hides structure, and Gaussians beyond it fit the noise: 1, 2, 4, ... up to the wanted number
+are fitted, and Akaike's criterion chooses. It sees the reports alone, so it is free.
+
 When to use it: as the simple local mechanism to compare with, where places are in the plane. `tree_response` is better
 where records are clumped. Above three coordinates a grid has hardly a cell a side, and tells little.
 """
@@ -49,6 +52,21 @@ class Estimated(Synopsis):
     def mostly_noise(self) -> bool:
         """Whether no count stands out: the largest of k normal numbers is about √(2 ln k), and rarely one more."""
         return float(self.counts.max()) < self.deviation * (math.sqrt(2 * math.log(len(self.counts))) + 1)
+
+    @property
+    def effective_records(self) -> float:
+        """How many records would leave as much uncertainty: the noise is that of the cells that keep a count."""
+        kept = np.count_nonzero(self.weights())
+        return self.size / (1 + kept * self.deviation**2 / self.size) / self.records_per_unit
+
+    def criterion(self, fit: Fit) -> float:
+        """Akaike's (1974), of so many records."""
+        return self.effective_records * fit.log_likelihood - fit.mixture.n_parameters()
+
+
+def numbers(most: int) -> list[int]:
+    """Numbers of Gaussians to try: 1, 2, 4, ... and the most."""
+    return [*(2**power for power in range(most.bit_length()) if 2**power < most), most]
 
 
 @parameters
@@ -86,8 +104,19 @@ class RandomizedResponse(LocalMechanism):
         )
 
     def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> Fit:
-        """The mixture behind the estimated shares of the cells."""
-        fit, notes = self.synopsis(answers, spec, plan).fitted(spec, rng=rng, searches=self.searches)
+        """The mixture behind the estimated shares of the cells, of no more Gaussians than they support."""
+        synopsis = self.synopsis(answers, spec, plan)
+        if spec.candidates:
+            fit, notes = synopsis.fitted(spec, rng=rng, searches=self.searches)
+            return replace(fit, notes=tuple(notes))
+        found = [
+            synopsis.fitted(spec.with_components(number), rng=rng, searches=self.searches)
+            for number in numbers(spec.n_components)
+        ]
+        fit, notes = max(found, key=lambda each: synopsis.criterion(each[0]))
+        used = fit.mixture.n_components
+        if used < spec.n_components:
+            notes.append(f"the reports support {used} of {spec.n_components} Gaussians through this noise")
         return replace(fit, notes=tuple(notes))
 
     def synopsis(self, answers: Answers, spec: Spec, plan: Plan) -> "Estimated":
