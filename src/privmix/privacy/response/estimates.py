@@ -27,7 +27,8 @@ def exact_interval(oracle: Oracle, support: float, n: float) -> tuple[float, flo
 
     Among n people drawn at random the support is binomial, so Clopper and Pearson's interval (1934) holds its
     probability, and (probability - q) / (p - q) is the share. For n given people the support is a sum of unequal coins
-    of that mean, whose tails are no heavier (Hoeffding 1956): the interval covers their share at least as often.
+    of that mean, whose tails are no heavier from one report off it on (Hoeffding 1956): the interval covers their share
+    at least as often. `support` and `n` need not be whole, where several reports of a person count as one.
     """
     from scipy.special import betaincinv
 
