@@ -65,6 +65,20 @@ def test_knowing_the_noise_never_loses(method, epsilon):
     assert aware > naive + 0.1
 
 
+@pytest.mark.parametrize("reading", ["naive", "aware"])
+@pytest.mark.parametrize("method", METHODS)
+def test_one_report_or_one_place_gives_a_valid_mixture(method, reading):
+    for records in (np.zeros((1, 2)), np.full((40, 2), 0.2)):
+        for epsilon in (0.01, 100.0):
+            mixture = fitted(method, reading, records, epsilon)
+            assert np.isfinite(mixture.log_density(np.zeros((1, 2)))).all()
+            least = np.linalg.eigvalsh(mixture.covariances).min()
+            assert least > 0.9e-6  # the floor, up to the rounding of variances as large as the noise's
+            if reading == "aware":
+                assert least >= 1e-6 * (1 - 1e-9)
+                assert (np.abs(mixture.means) <= 1 / np.sqrt(2) + 1e-9).all()
+
+
 def test_rows_are_stored_in_single_precision_and_fitted_in_double():
     rows = places(500, 1)
     answers = noisy_rows(rows)

@@ -246,6 +246,21 @@ def test_few_reports_in_many_dimensions_through_overwhelming_noise_are_no_worse_
         assert result.mixture.log_density(points).mean() > -6 * np.log(0.8) - 8
 
 
+@pytest.mark.filterwarnings("error")
+def test_reports_that_are_all_alike_give_a_mixture_at_their_place():
+    result = fit(
+        observe(np.full((50, 2), 0.25)),
+        4,
+        gaussian_scales(1e-9, 2),
+        **BOX,
+        floor=FLOOR,
+        rng=np.random.default_rng(0),
+    )
+    centre = result.mixture.weights @ result.mixture.means
+    np.testing.assert_allclose(centre, 0.25, atol=1e-3)
+    assert np.isfinite(result.mixture.log_density(np.zeros((1, 2)))).all()
+
+
 def test_the_resolvable_floor_follows_noise_and_reports():
     wide = {"lower": np.full(2, -100.0), "upper": np.full(2, 100.0)}
     at = partial(resolvable, noise=gaussian_scales(1.0, 2), floor=FLOOR)

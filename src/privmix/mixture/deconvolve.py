@@ -188,7 +188,8 @@ def _starts(
     naive = em.fit(
         observations, n_components, floor=floor, rng=rng, starts=4, relocations=2 * n_components
     ).mixture
-    factor = np.sqrt(np.minimum(1.0, np.diagonal(whole.covariances[0]) / np.diagonal(covariance)))
+    left = np.diagonal(whole.covariances[0])
+    factor = np.sqrt(left / np.maximum(left, np.diagonal(covariance)))
     seen = [naive, *(seeded_start(sample, n_components, floor, rng) for _ in range(number))]
     found = [
         Mixture(equal, whole.sample(n_components, rng), np.repeat(share, n_components, axis=0)),
