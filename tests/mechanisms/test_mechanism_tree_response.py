@@ -63,7 +63,7 @@ def _frequencies(point, spec, epsilon, people, seed):
     return np.bincount(rows["turn"].astype(int) * wide + rows["answer"], minlength=len(depths) * wide)
 
 
-@pytest.mark.parametrize(("rows", "epsilon", "levels"), [(30, 2.0, 1), (1, 6.0, 2)])
+@pytest.mark.parametrize(("rows", "epsilon", "levels"), [(30, 2.0, 1), (11, 6.0, 2)])
 def test_reports_have_the_probabilities_of_the_table(rows, epsilon, levels):
     """Chi square at 1e-6 over all reports of two records, and the power to notice half of the noise."""
     spec, people = make_spec(dimensions=1, rows=rows), 60_000
@@ -226,4 +226,4 @@ def test_the_clusters_are_found(epsilon, gain):
 def test_noise_alone_is_said_to_be_noise():
     spec = make_spec(rows=3000)
     release = run(TREE, Records(clusters(3000)), spec, Budget(0.02, 0.0), seeded(2))
-    assert any("noise" in note for note in release.notes), release.notes
+    assert any("mostly noise" in note for note in release.notes), release.notes

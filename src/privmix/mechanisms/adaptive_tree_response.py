@@ -91,10 +91,20 @@ class AdaptiveTreeResponse(LocalMechanism):
         oracles = [oracle_of(partition, plan) for partition in asked]
         rows = read_reports(answers.columns["part"], row_type(oracles))
         reports = [unpacked(rows, turn, oracle) for turn, oracle in enumerate(oracles)]
-        parts, shares, variances = found(asked, reports, plan).merged(worth_cutting(len(asked), plan))
+        threshold = worth_cutting(len(asked), plan)
+        parts, shares, variances = found(asked, reports, plan).merged(threshold)
         lower, upper = halving.boxes(*parts.nodes)
-        fit = fitted(lower, upper, shares, variances, spec, rng=rng, searches=self.searches)
-        if worth_cutting(len(asked), plan) >= 1 / 2:
+        fit = fitted(
+            lower,
+            upper,
+            shares,
+            variances,
+            spec,
+            noise=threshold / WORTH_CUTTING,
+            rng=rng,
+            searches=self.searches,
+        )
+        if threshold >= 1 / 2:
             note = "a part stands out of the noise only if it holds half of the records: the mixture is mostly noise"
             return replace(fit, notes=(*fit.notes, note))
         return fit

@@ -17,6 +17,7 @@ from privmix.mixture.em import Fit
 from privmix.privacy.response import project_to_simplex
 
 SIZES = 6  # numbers of Gaussians tried
+PENALTY = 1.5  # of a parameter: between 1 (Akaike 1974) and what Schwarz's criterion (1978) has here, 2 to 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +82,7 @@ def fitted(
     variances: np.ndarray,
     spec: Spec,
     *,
+    noise: float,
     rng: np.random.Generator,
     searches: int,
 ) -> Fit:
@@ -88,19 +90,24 @@ def fitted(
 
     Shares that noise alone has made are fitted as well as any others, so the number of Gaussians is the one with the
     best criterion of Akaike (1974) for as many records as would leave the shares this uncertain. The variances are
-    those before norm-sub, which leaves a share no more uncertain than it is large.
+    those before norm-sub, which leaves a share no more uncertain than it is large. Half a standard deviation of the
+    `noise` in one share, which could be hidden anywhere, is spread over the whole public box: no place is impossible.
     """
     records = 1 / np.minimum(variances, shares**2).sum()
     kept = shares > 0
+    anywhere = min(noise, 1.0) / 2
+    boxed = {
+        "lower": np.vstack([lower[kept], spec.domain.lower]),
+        "upper": np.vstack([upper[kept], spec.domain.upper]),
+        "weights": np.append((1 - anywhere) * shares[kept], anywhere),
+    }
     most = spec.n_components
     sizes = spec.candidates or sorted({round(most ** (part / (SIZES - 1))) for part in range(SIZES)})
     fits = [
-        boxes.fit(
-            lower[kept], upper[kept], shares[kept], number, floor=spec.floor, rng=rng, searches=searches
-        )
+        boxes.fit(**boxed, n_components=number, floor=spec.floor, rng=rng, searches=searches)
         for number in sorted({min(size, int(kept.sum())) for size in sizes})
     ]
-    best = max(fits, key=lambda fit: records * fit.log_likelihood - fit.mixture.n_parameters())
+    best = max(fits, key=lambda fit: records * fit.log_likelihood - PENALTY * fit.mixture.n_parameters())
     used = best.mixture.n_components
     if spec.candidates:
         note = f"{used} Gaussians, the number that the reports bear out best among {list(spec.candidates)}"

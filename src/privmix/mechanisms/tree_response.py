@@ -39,7 +39,10 @@ from privmix.privacy.response.survey import Questioner, Survey, packed, question
 MOST_DIMENSIONS = 3
 DEEPEST = 30  # halvings: as many parts as an answer may be hashed from
 FIRST_HALVINGS = 8  # of the first level, at most
+LEAST_VISIBLE = 4.5  # visible halvings up to which there is one level,
+LEVELS_A_HALVING = 1.2  # and how many more there are for each further one
 HALVINGS = 5  # from each level to the next
+ALONE = 1.5  # halvings more of a level that is the only one
 SIGNIFICANT = 2.5  # standard deviations of an empty part's estimated share
 MOST_OPENED = 100  # parts of a level that are looked into, those with the largest shares
 
@@ -88,12 +91,20 @@ class TreeResponse(LocalMechanism):
         rows = read_reports(answers.columns["part"], row_type(oracles))
         reports = [unpacked(rows, level, oracle) for level, oracle in enumerate(oracles)]
         codes, levels, tree = opened(depths, oracles, reports)
+        noise = oracles[0].cell_deviation(max(len(reports[0]), 1))
         leaves, shares = tree.leaves, tree.consistent()
         lower, upper = halving.boxes(codes[leaves], np.array(depths)[levels[leaves]])
         fit = fitted(
-            lower, upper, shares[leaves], tree.combined()[1][leaves], spec, rng=rng, searches=self.searches
+            lower,
+            upper,
+            shares[leaves],
+            tree.combined()[1][leaves],
+            spec,
+            noise=noise,
+            rng=rng,
+            searches=self.searches,
         )
-        if len(depths) > 1 and not levels.any():
+        if not (tree.estimates[levels == 0] > SIGNIFICANT * noise).any():
             note = "no part of the first level stands out of the noise: the mixture is mostly noise"
             return replace(fit, notes=(*fit.notes, note))
         return fit
@@ -118,8 +129,8 @@ def level_depths(deepest: int, plan: Plan) -> list[int]:
     levels too: each takes people from the others, and only a share that stands out is ever seen in the deeper ones.
     """
     visible = visible_halvings(plan)
-    first = min(max(round(visible), 1), FIRST_HALVINGS, deepest)
-    levels = max(1, round(visible - 1.5))
+    levels = 1 + max(0, round(LEVELS_A_HALVING * (visible - LEAST_VISIBLE)))
+    first = min(max(round(visible + (ALONE if levels == 1 else 0)), 1), FIRST_HALVINGS, deepest)
     return list(range(first, deepest + 1, HALVINGS))[:levels]
 
 
