@@ -10,16 +10,26 @@ from scipy import stats
 
 from privmix import artefacts
 from privmix.artefacts import Attribute, Axis, Domain
+from privmix.mechanisms import registry
 from privmix.mechanisms.base import Spec
 from privmix.mixture.model import Mixture
 
+LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust != "central"]
+
+
+def make_local(method, **parameters):
+    """A local mechanism with its defaults, or what it must be told."""
+    needed = {"within_m": 50_000} if method == "planar_laplace" else {}
+    return registry.build(method, {**needed, **parameters})
+
 
 def make_domain(dimensions=2, rows=1000, relation="replace_one", unit="record", attributes=(), max_records=1):
-    """A box of half-diagonal one about the origin, with a resolution of one thousandth."""
+    """A box of half-diagonal one about the origin, with a resolution of one thousandth; in the plane, of degrees."""
     half = 1 / np.sqrt(dimensions)
+    places = ("latitude", "longitude") if dimensions == 2 else (None,) * dimensions
     axes = tuple(
         Axis(
-            name=f"v{axis}", description="", unit="", geographic=None, lower=-half, upper=half,
+            name=f"v{axis}", description="", unit="", geographic=places[axis], lower=-half, upper=half,
             resolution=1e-3, centre=0.0, scale=1.0,
         )
         for axis in range(dimensions)

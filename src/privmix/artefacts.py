@@ -226,7 +226,10 @@ BENCHMARK_NOTICE = (
     "Benchmark file: its noise comes from a known seed and several replicates share one dataset. "
     "It must not be published."
 )
-RELEASE_NOTICE = "Release: its noise comes from the operating system's entropy and was drawn once."
+RELEASE_NOTICE = (
+    "Release: its noise comes from the operating system's entropy. "
+    "Each further release of the same records costs its own ε, and the costs add up."
+)
 
 
 @contextlib.contextmanager

@@ -78,6 +78,15 @@ def test_parts_that_spend_differently_are_a_defect(tmp_path):
         collect(Growing(), parts, make_spec(), Budget(1.0, 0.0), rng, shuffler)
 
 
+def test_parts_share_no_draw(tmp_path):
+    """The same records in both parts: no report of one is a report of the other."""
+    spec, rng, points = make_spec(rows=200), seeded(1), clusters(100)
+    with shuffling(200, rng.noise, tmp_path) as shuffler:
+        collect(LaplaceInput(), [Records(points), Records(points)], spec, Budget(1.0, 0.0), rng, shuffler)
+        [columns] = shuffler.parts()
+    assert len(np.unique(columns["y0"])) == 200
+
+
 def test_no_record_is_a_sentence(tmp_path):
     rng = seeded(1)
     with shuffling(1, rng.noise, tmp_path) as shuffler, pytest.raises(UserError, match="no training record"):

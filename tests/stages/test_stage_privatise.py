@@ -7,14 +7,12 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from making import clusters, make_domain, write_clean
+from making import LOCAL, clusters, make_domain, make_local, write_clean
 
 from privmix.artefacts import PrivateInfo, info_of, read_private, read_schema
-from privmix.mechanisms import registry
 from privmix.stages import privatise
 
 ATTRIBUTES = (("night", ("no", "yes")), ("colour", ("red", "green", "blue")))
-LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust == "local"]
 ROWS = 20_000
 
 
@@ -24,15 +22,24 @@ def _records(rows=ROWS, seed=0):
     return clusters(rows, seed=seed), codes
 
 
+def more_parameters(method):
+    return {"within_m": 50_000} if method == "planar_laplace" else {}
+
+
 @pytest.fixture
 def make(tmp_path, monkeypatch):
     """Runs the stage in this process; gives the path of the private file."""
 
     def run(method, points, codes, *more, epsilon=1.0, persons=None, name="private", **domain):
-        domain = make_domain(rows=len(points), attributes=ATTRIBUTES, **domain)
+        domain = make_domain(**{"rows": len(points), "attributes": ATTRIBUTES, **domain})
         clean, output = tmp_path / "clean.parquet", tmp_path / f"{name}.parquet"
         write_clean(clean, domain, points, codes=codes, persons=persons)
-        arguments = ["--mechanism", "m", "--parameters", json.dumps({"method": method})]
+        arguments = [
+            "--mechanism",
+            "m",
+            "--parameters",
+            json.dumps({"method": method, **more_parameters(method)}),
+        ]
         arguments += ["--epsilon", str(epsilon), "--delta", "1e-6", "--components", "3"]
         arguments += [*(more or ("--seed", "1")), "--clean", str(clean), "--output", str(output)]
         monkeypatch.setattr(sys, "argv", ["privatise", *arguments])
@@ -44,15 +51,16 @@ def make(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("method", LOCAL)
 def test_a_release_holds_reports_and_public_values_alone(make, method):
-    """What it says of itself is the same whatever the records are, and it has one row for each report."""
-    mechanism = registry.build(method, {})
-    if not mechanism.streams:
-        pytest.skip("what was asked depends on earlier answers, and is compared below")
-    said = []
+    """What it says of itself is the same whatever the records are, and it has one row for each report.
+
+    But for what was asked in the light of earlier answers.
+    """
+    said, rounds = [], not make_local(method).streams
     for seed in (1, 2):
         path = make(method, *_records(2000, seed), "--release")
         info, [columns] = read_private(path)
-        said.append(info)
+        assert rounds or info.asked == [{}]
+        said.append(info.model_copy(update={"asked": []}))
         metadata = pq.read_metadata(path)
         assert set(metadata.metadata) <= {b"privmix", b"ARROW:schema"}
         assert metadata.num_rows == 2000
@@ -131,6 +139,36 @@ def _entropy(values):
     return sum(_entropy(column) for column in octets.T)
 
 
+@pytest.mark.parametrize("method", ["laplace_input", "gaussian_input", "planar_laplace"])
+def test_noise_of_a_release_lies_on_the_lattice(make, method):
+    """Where doubles could lie tells what they were made from; whole steps of 2^-20 do not."""
+    _, [columns] = read_private(make(method, *_records(2000), "--release", epsilon=200.0))
+    for axis in ("y0", "y1"):
+        steps = columns[axis].astype(np.float64) * 2**20
+        assert np.abs(columns[axis]).max() < 8  # where single precision has every step
+        assert np.array_equal(steps, np.rint(steps))
+    _, [seeded] = read_private(make(method, *_records(2000), epsilon=200.0))
+    assert not np.array_equal(seeded["y0"] * 2.0**20, np.rint(seeded["y0"] * 2.0**20))
+
+
+@pytest.mark.parametrize("method", LOCAL)
+def test_how_much_people_hold_is_not_in_a_release(make, method):
+    """The same people with fewer and with more records: the file says the same of itself, and is as long."""
+    said = []
+    for holds in (1, 3):
+        persons = np.repeat(np.arange(300), holds)
+        points, codes = _records(len(persons))
+        path = make(
+            method, points, codes, "--release",
+            persons=persons, unit="person", max_records=4, relation="add_remove", rows=800,
+        )  # fmt: skip
+        info, _ = read_private(path)
+        said.append(info.model_copy(update={"asked": []}))
+    assert said[0] == said[1]
+    assert said[0].reports == [300]
+    assert said[0].privacy.relation == "replace_one"
+
+
 def test_a_benchmark_file_says_that_it_must_not_be_published(make):
     path = make("randomized_response", *_records(2000), "--seed", "1", "--replicates", "2")
     info, replicates = read_private(path)
@@ -176,6 +214,19 @@ def test_a_release_has_no_seed_and_one_replicate(tmp_path, arguments, sentence):
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_reports_are_read_with_the_budget_that_they_were_made_with(make, tmp_path):
+    private = make("randomized_response", *_records(2000), epsilon=4.0)
+    command = [sys.executable, "-m", "privmix.stages.fit", "--mechanism", "m", "--delta", "1e-6"]
+    command += ["--parameters", '{"method": "randomized_response"}', "--components", "3", "--seed", "1"]
+    command += ["--private", str(private), "--output", str(tmp_path / "model.json"), "--epsilon"]
+    wrong = subprocess.run([*command, "0.5"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 1
+    assert "at ε = 4, δ = 1e-06, not those of" in wrong.stderr
+    assert not (tmp_path / "model.json").exists()
+    right = subprocess.run([*command, "4"], capture_output=True, text=True, check=False)
+    assert right.returncode == 0, right.stderr
 
 
 @pytest.mark.slow

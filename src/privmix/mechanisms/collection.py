@@ -1,7 +1,7 @@
 """Collecting reports: the records answer part by part, and their reports come out in an order that tells nothing.
 
-Memory does not grow with the number of records: reports wait in a file without a name, in buckets drawn at random, and
-each bucket is shuffled on its own when it is read. That is a uniform order of all rows (Rao 1961; Sandelius 1962).
+Reports wait in files without a name, in buckets drawn at random, and each bucket is shuffled on its own when it is
+read. That is a uniform order of all rows (Rao 1961; Sandelius 1962), and memory does not grow with their number.
 """
 
 import math
@@ -21,6 +21,7 @@ from privmix.privacy.accounting import Budget
 from privmix.privacy.noise import NoiseSource
 
 BUCKET = 1 << 18  # rows
+MOST_BUCKETS = 256  # files open at a time
 
 
 def collect(
@@ -56,7 +57,7 @@ def shuffling(expected_rows: int, source: NoiseSource, folder: Path) -> Iterator
     with ExitStack() as files:
         buckets = [
             files.enter_context(tempfile.TemporaryFile(dir=folder))
-            for _ in range(max(1, math.ceil(expected_rows / BUCKET)))
+            for _ in range(min(max(1, math.ceil(expected_rows / BUCKET)), MOST_BUCKETS))
         ]
         yield Shuffler(buckets, source)
 

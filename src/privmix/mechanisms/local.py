@@ -120,7 +120,7 @@ class LocalMechanism(Mechanism):
         }
         fitted = self.model(Answers(own, view.asked), spec, plan, rng.search)
         shares = attributes.proportions(view.columns, spec.domain, plan.attribute_epsilon, plan.per_person)
-        notes = [*fitted.notes, *_person_note(spec.domain, plan)]
+        notes = [*fitted.notes, *_notes(spec.domain, plan)]
         return Release(fitted.mixture, view.events, view.claim, proportions=shares, notes=notes)
 
 
@@ -131,16 +131,21 @@ def units(domain: Domain) -> int:
     return domain.persons or math.ceil(domain.rows / domain.max_records_per_person)
 
 
+TYPICAL_SHARE = 1 / 8  # of an answer that is worth knowing
+
+
 def responses_per_person(epsilon: float, limit: int) -> int:
     """The number j of responses at ε/j that tells most about a person, from public values alone.
 
-    A share estimated from j responses of each person at ε/j has a variance of at most (1/4 + V(ε/j)) / j over the
-    number of people, where V(ε) = 4 e^ε / (e^ε - 1)² = 1 / sinh²(ε/2) is the part of a unary or hashed response (Wang,
-    Blocki, Li, Jha 2017), and the records of a person are taken as independent. One is best up to ε = 5.
+    One unary response of a person drawn at random estimates a share s with variance V(ε) + 2s - s², where
+    V(ε) = 4 e^ε / (e^ε - 1)² = 1 / sinh²(ε/2) (Wang, Blocki, Li, Jha 2017); a hashed one with nearly the same.
+    Responses for different records of a person, taken as independent, divide it by their number. One is best up to
+    ε = 5.
     """
 
     def variance(responses: int) -> float:
-        return (0.25 + math.sinh(min(epsilon / responses / 2, 300.0)) ** -2) / responses
+        spread = TYPICAL_SHARE * (2 - TYPICAL_SHARE)
+        return (spread + math.sinh(min(epsilon / responses / 2, 300.0)) ** -2) / responses
 
     return min(range(1, limit + 1), key=variance)
 
@@ -153,12 +158,19 @@ def read_reports(column: np.ndarray, report: np.dtype) -> np.ndarray:
     return column.view(report.base) if column.ndim == 2 else column
 
 
-def _person_note(domain: Domain, plan: Plan) -> list[str]:
-    if domain.unit == "record":
-        return []
-    if plan.per_person == 1:
-        return ["each person gave one report, of a record drawn at random among their own"]
-    return [
-        f"each person gave {plan.per_person} reports, at ε/{plan.per_person} each, "
-        "of records drawn at random among their own"
-    ]
+def _notes(domain: Domain, plan: Plan) -> list[str]:
+    """What a reader should know of how the reports came about."""
+    notes = []
+    if domain.unit == "person" and plan.per_person == 1:
+        notes.append("each person gave one report, of a record drawn at random among their own")
+    elif domain.unit == "person":
+        notes.append(
+            f"each person gave {plan.per_person} reports, at ε/{plan.per_person} each, "
+            "of records drawn at random among their own"
+        )
+    if domain.relation == "add_remove":
+        notes.append(
+            f"whoever collects the reports can count them: this protects one {domain.unit} replaced by any other, "
+            "not whether there is one"
+        )
+    return notes

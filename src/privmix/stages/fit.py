@@ -8,25 +8,33 @@ from privmix.artefacts import (
     Domain,
     Fitted,
     ModelFile,
+    dumps,
     read_clean,
     read_private,
     write_json,
 )
-from privmix.errors import MechanismFailure
+from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import running
 from privmix.mechanisms.base import Records, Reports, reports_of, training_records
-from privmix.privacy.accounting import Claim
+from privmix.privacy.accounting import Budget, Claim
 from privmix.stages import job as jobs
 
 
 def views(
-    clean: Path | None, private: Path | None, replicates: int
+    job: jobs.Job, clean: Path | None, private: Path | None
 ) -> tuple[Domain, list[Records | Reports], str | None]:
     """The public domain, what the mechanism sees in each replicate, and why privatise failed if it did."""
     if clean is not None:
         data = read_clean(clean)
-        return data.info.domain, [training_records(data)] * replicates, None
+        return data.info.domain, [training_records(data)] * job.replicates, None
     info, reports = read_private(private)
+    made = Budget(info.privacy.budget_epsilon, info.privacy.budget_delta)
+    if (info.method, info.parameters, made) != (job.method, job.parameters, job.budget):
+        raise UserError(
+            f"{private} holds the reports of {info.method} {dumps(info.parameters)} at ε = {made.epsilon:g}, "
+            f"δ = {made.delta:g}, not those of {job.method} {dumps(job.parameters)} at ε = {job.budget.epsilon:g}, "
+            f"δ = {job.budget.delta:g}; read them as they were made, or privatise anew."
+        )
     return (
         info.domain,
         [reports_of(info, number, columns) for number, columns in enumerate(reports)],
@@ -42,7 +50,7 @@ def main() -> None:
     view.add_argument("--private", type=Path, help="the reports, for a local mechanism")
     parser.add_argument("--output", required=True, type=Path)
     job, given = jobs.parse(parser)
-    domain, seen, failure = views(given.clean, given.private, job.replicates)
+    domain, seen, failure = views(job, given.clean, given.private)
     models: list[Fitted] = []
     claim, events = Claim(job.budget.epsilon, job.budget.delta), ()
     try:
