@@ -11,7 +11,7 @@ import pytest
 from making import clusters, make_domain, make_spec
 
 from privmix.artefacts import PrivateInfo, private_writer, read_private
-from privmix.errors import UserError
+from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.local import Answers, read_reports
@@ -142,15 +142,16 @@ def private_file(path, columns):
     return path.stat().st_size, read_private(path)[1][0]["cell"]
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 3.0, 7.0])
+# But for marks that are hardly ever set: with OUE at ε = 7 most of a report is zeros.
 @pytest.mark.parametrize("cells", [5, 60, 300, 1000, 40_000])
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [(name, epsilon) for name in BY_NAME for epsilon in (0.5, 3.0, 7.0) if (name, epsilon) != ("oue", 7.0)],
+)
 def test_a_file_gives_back_what_an_oracle_made_in_few_bytes(tmp_path, name, cells, epsilon):
     """At most half as large again as the entropy of a report in whole bytes; besides 6 kB that any file has."""
     wide = name in ("oue", "subset") and cells > 60
     people = 10_000_000 // cells if wide else 50_000
-    if name == "oue" and epsilon > 3:
-        pytest.skip("marks that are hardly ever set; GRR is better there")
     oracle = BY_NAME[name](cells, epsilon)
     codes = np.random.Generator(np.random.PCG64(3)).integers(cells, size=people)
     source = SeededNoise(stream(1, name, cells))
@@ -278,12 +279,10 @@ def test_a_mixture_of_noise_says_so():
     assert any("mostly noise" in note for note in release.notes)
 
 
-def test_many_coordinates_still_give_a_mixture():
-    spec = make_spec(rows=2000, dimensions=6)
-    points = clusters(2000, 6)
-    mixture = run(RandomizedResponse(), Records(points), spec, Budget(2.0, 0.0), seeded(1)).mixture
-    uniform = -np.log(np.prod(spec.domain.upper - spec.domain.lower))
-    assert mixture.log_density(points).mean() > uniform
+def test_more_coordinates_than_a_grid_can_bear_are_a_sentence():
+    spec = make_spec(rows=2000, dimensions=5)
+    with pytest.raises(MechanismFailure, match="up to 4 coordinates, and made has 5"):
+        run(RandomizedResponse(), Records(clusters(2000, 5)), spec, Budget(2.0, 0.0), seeded(1))
 
 
 def test_reports_of_another_oracle_are_refused():

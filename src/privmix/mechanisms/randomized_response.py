@@ -21,7 +21,8 @@ Number of Gaussians. Noise hides structure, and Gaussians beyond it fit the nois
 are fitted, and Akaike's criterion chooses. It sees the reports alone, so it is free.
 
 When to use it: as the simple local mechanism to compare with, where places are in the plane. `tree_response` is better
-where records are clumped. Above three coordinates a grid has hardly a cell a side, and tells little.
+where records are clumped. Above three coordinates a grid has hardly a cell a side, and above four it is refused: on
+six it did worse than the uniform density at ε = 1.
 """
 
 import math
@@ -31,6 +32,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from privmix.errors import MechanismFailure
 from privmix.mechanisms.base import Spec, parameters
 from privmix.mechanisms.grid import Grid, nearly_cubic
 from privmix.mechanisms.local import Answers, LocalMechanism, Plan, read_reports, responses_per_person
@@ -42,6 +44,7 @@ from privmix.privacy.response import BY_NAME, Oracle, small_for
 
 NOISE = 0.8
 MOST_CELLS = 2**16
+MOST_DIMENSIONS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +86,11 @@ class RandomizedResponse(LocalMechanism):
     def channel(self, spec: Spec, plan: Plan) -> tuple[Grid, Oracle]:
         """The public grid and the oracle that asks for its cells."""
         domain = spec.domain
+        if len(domain.axes) > MOST_DIMENSIONS:
+            raise MechanismFailure(
+                f"randomized_response works for up to {MOST_DIMENSIONS} coordinates, and {domain.dataset} has "
+                f"{len(domain.axes)}: a grid would have hardly a cell a side; use `laplace_input` instead."
+            )
         sides = np.ceil((domain.upper - domain.lower) / domain.resolution)
         finest = min(float(np.prod(np.maximum(sides, 2))), MOST_CELLS)
         # With twice the cells an oracle has twice the variance (GRR) or the same: the rule has one solution.
