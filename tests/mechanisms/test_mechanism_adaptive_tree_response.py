@@ -11,7 +11,7 @@ from privmix.errors import MechanismFailure
 from privmix.mechanisms.adaptive_tree_response import (
     MOST_ROUNDS,
     AdaptiveTreeResponse,
-    found,
+    estimated,
     oracle_of,
     schedule,
 )
@@ -118,10 +118,12 @@ def test_shares_of_all_rounds_are_unbiased_with_the_stated_variance():
     for seed in range(12):
         answers, _ = _answered(points, spec, epsilon, seed)
         asked, plan = _partitions(answers, spec), _plan(spec, epsilon)
-        reports = [
-            unpacked(answers.columns["part"], turn, oracle_of(each, plan)) for turn, each in enumerate(asked)
+        rows = answers.columns["part"]
+        said = [
+            estimated(each, unpacked(rows, turn, oracle_of(each, plan)), plan)
+            for turn, each in enumerate(asked)
         ]
-        findings = found(asked, reports, plan)
+        findings = Findings.pooled(asked, said)
         truth = np.mean(codes[:, None] >> (findings.deepest - findings.depths) == findings.codes, axis=0)
         scores.append((findings.tree.estimates - truth) / np.sqrt(findings.tree.variances))
     scores = np.concatenate(scores)
@@ -147,7 +149,7 @@ def _findings():
     fine = Partition(Shape(0, (np.ones(1, bool), np.ones(2, bool), np.array([1, 0, 0, 0], bool),
                                np.ones(2, bool), np.zeros(4, bool))), 4)  # fmt: skip
     shares = (np.array([0.7, 0.1, 0.1, 0.1]), np.array([0.6, 0.1, 0.0, 0.0, 0.1, 0.1, 0.1]))
-    return Findings.pooled([coarse, fine], shares, [np.full(4, 1e-4), np.full(7, 1e-4)])
+    return Findings.pooled([coarse, fine], [(each, np.full(len(each), 1e-4)) for each in shares])
 
 
 def test_rounds_are_pooled_into_one_tree():

@@ -39,9 +39,9 @@ from privmix.privacy.response.survey import Questioner, Survey, packed, question
 from privmix.privacy.tree import Shape
 
 FIRST_HALVINGS = 6  # of the first partition, at most
-MOST_ROUNDS = 8
-WORTH_CUTTING = 2.0  # standard deviations of an empty part's estimated share in one round
-LEAST_PART = 2_000  # no part is cut that holds fewer than one in so many
+MOST_ROUNDS = 10
+WORTH_CUTTING = 1.5  # standard deviations of an empty part's estimated share in one round
+LEAST_PART = 1_000  # no part is cut that holds fewer than one in so many
 
 
 @parameters
@@ -50,7 +50,7 @@ class AdaptiveTreeResponse(LocalMechanism):
 
     streams: ClassVar[bool] = False
 
-    searches: Annotated[int, Field(ge=1)] = 4
+    searches: Annotated[int, Field(ge=1)] = 8
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
         """As many as tell most."""
@@ -72,10 +72,11 @@ class AdaptiveTreeResponse(LocalMechanism):
         )
         codes = halving.codes(points)
         asked = [Partition.uniform(first, halving.depth)]
-        reports: list[np.ndarray] = []
+        reports, said = [], []
         for turn in range(rounds):
             if turn:
-                asked.append(found(asked, reports, plan).next_partition(worth_cutting(rounds, plan)))
+                said.append(estimated(asked[-1], reports[-1], plan))
+                asked.append(Findings.pooled(asked, said).next_partition(worth_cutting(rounds, plan)))
             own = asked[turn].locate(codes[survey.turns == turn])
             reports.append(survey.ask(turn, oracle_of(asked[turn], plan), own))
         layout = row_type([oracle_of(partition, plan) for partition in asked])
@@ -90,9 +91,12 @@ class AdaptiveTreeResponse(LocalMechanism):
         asked = [Partition(Shape.unpacked(0, text), halving.depth) for text in answers.asked["partitions"]]
         oracles = [oracle_of(partition, plan) for partition in asked]
         rows = read_reports(answers.columns["part"], row_type(oracles))
-        reports = [unpacked(rows, turn, oracle) for turn, oracle in enumerate(oracles)]
+        said = [
+            estimated(partition, unpacked(rows, turn, oracle), plan)
+            for turn, (partition, oracle) in enumerate(zip(asked, oracles, strict=True))
+        ]
         threshold = worth_cutting(len(asked), plan)
-        parts, shares, variances = found(asked, reports, plan).merged(threshold)
+        parts, shares, variances = Findings.pooled(asked, said).merged(threshold)
         lower, upper = halving.boxes(*parts.nodes)
         fit = fitted(
             lower,
@@ -114,7 +118,7 @@ def schedule(deepest: int, plan: Plan) -> tuple[int, int]:
     """The halvings to the first partition, and the number of rounds: fewer of both where noise hides more."""
     visible = visible_halvings(plan)
     first = int(np.clip(round(visible) - 2, 1, min(FIRST_HALVINGS, deepest)))
-    return first, int(np.clip(round(visible), 1, MOST_ROUNDS))
+    return first, int(np.clip(round(visible) + 2, 1, MOST_ROUNDS))
 
 
 def worth_cutting(rounds: int, plan: Plan) -> float:
@@ -128,13 +132,9 @@ def oracle_of(partition: Partition, plan: Plan) -> Questioner:
     return questioner(len(partition), plan.budget.epsilon)
 
 
-def found(asked: list[Partition], reports: list[np.ndarray], plan: Plan) -> Findings:
-    """What the rounds so far say together."""
-    estimates, variances = [], []
-    for partition, own in zip(asked, reports, strict=True):
-        oracle, people = oracle_of(partition, plan), max(len(own), 1)
-        rate = oracle.support(own) / people
-        estimates.append(oracle.debiased(rate))
-        # Even without noise, the share of so many people is not known better than to one of them.
-        variances.append(np.maximum(oracle.spread(rate, people) ** 2, people**-2.0))
-    return Findings.pooled(asked, estimates, variances)
+def estimated(partition: Partition, reports: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """The estimated share of each part by the reports of one round, and its variance."""
+    oracle, people = oracle_of(partition, plan), max(len(reports), 1)
+    rate = oracle.support(reports) / people
+    # Even without noise, the share of so many people is not known better than to one of them.
+    return oracle.debiased(rate), np.maximum(oracle.spread(rate, people) ** 2, people**-2.0)

@@ -56,17 +56,16 @@ class Findings:
     tree: ShareTree
 
     @classmethod
-    def pooled(
-        cls, asked: Sequence[Partition], estimates: Sequence[np.ndarray], variances: Sequence[np.ndarray]
-    ) -> "Findings":
-        """The rounds together: estimates of one node are averaged by their inverse variances."""
+    def pooled(cls, asked: Sequence[Partition], said: Sequence[tuple[np.ndarray, np.ndarray]]) -> "Findings":
+        """The estimates and variances of the rounds together: those of one node averaged by inverse variances."""
         deepest = asked[0].deepest
         codes, depths = (np.concatenate(parts) for parts in zip(*(each.nodes for each in asked), strict=True))
-        precision = 1 / np.concatenate(variances)
+        estimates, variances = (np.concatenate(each) for each in zip(*said, strict=True))
+        precision = 1 / variances
         # By where a node begins, and a node before those within it.
         key, node = np.unique((codes << (deepest - depths)) * 64 + depths, return_inverse=True)
         weight = np.bincount(node, precision)
-        mean = np.bincount(node, precision * np.concatenate(estimates)) / weight
+        mean = np.bincount(node, precision * estimates) / weight
         begins, depths = key >> 6, key & 63
         tree = ShareTree(_holders(begins, begins + (1 << (deepest - depths))), mean, 1 / weight)
         return cls(begins >> (deepest - depths), depths, deepest, tree)

@@ -51,7 +51,7 @@ MOST_OPENED = 100  # parts of a level that are looked into, those with the large
 class TreeResponse(LocalMechanism):
     """`searches`: restarts of the fit, which cost no privacy."""
 
-    searches: Annotated[int, Field(ge=1)] = 4
+    searches: Annotated[int, Field(ge=1)] = 8
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
         """As many as tell most."""
