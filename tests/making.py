@@ -96,6 +96,9 @@ class RecordingNoise:
         self.asked.append(("planar_laplace", scale, np.shape(values)))
         return np.array(values)
 
+    def planar_scale(self, scale):
+        return scale
+
     def uniform(self, shape):
         return self.generator.random(shape)
 

@@ -205,6 +205,7 @@ class PrivateInfo(Part):
     reports: list[int]  # how many rows each replicate has, one replicate after another
     asked: list[dict[str, Any]]  # what each replicate was asked, where that depends on earlier answers
     seconds: list[float]  # per replicate; not in a release
+    notes: list[str] = []  # what a reader should know
     failure: str | None = None
 
 

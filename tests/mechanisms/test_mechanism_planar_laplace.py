@@ -12,7 +12,7 @@ from privmix.artefacts import Axis
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Randomness, Records, Spec, seeded
-from privmix.mechanisms.planar_laplace import METRES_PER_DEGREE, PlanarLaplaceInput, map_note
+from privmix.mechanisms.planar_laplace import LONGEST_DEGREE, PlanarLaplaceInput, map_note
 from privmix.mechanisms.running import run
 from privmix.privacy.accounting import Budget, account
 from privmix.privacy.exact import ExactNoise
@@ -39,11 +39,12 @@ def geographic(latitudes=(44.9, 45.1), longitudes=(-93.35, -93.15), components=3
     return Spec(make_domain(**options).model_copy(update={"axes": axes}), components)
 
 
-def _metres(spec, one, other):
-    """Distance of two places given in degrees, on a sphere, for places that are close."""
-    north, east = np.subtract(other, one)
-    east *= math.cos(math.radians((one[0] + other[0]) / 2))
-    return METRES_PER_DEGREE * math.hypot(north, east)
+def _degree(latitude):
+    """Metres of a degree of latitude, and of longitude, at a latitude of the ellipsoid (WGS 84)."""
+    angle = math.radians(latitude)
+    north = 111_132.92 - 559.82 * math.cos(2 * angle) + 1.175 * math.cos(4 * angle)
+    east = 111_412.84 * math.cos(angle) - 93.5 * math.cos(3 * angle) + 0.118 * math.cos(5 * angle)
+    return north, east
 
 
 def _asked(spec, epsilon=1.0, points=None, **parameters):
@@ -58,17 +59,20 @@ def _asked(spec, epsilon=1.0, points=None, **parameters):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-def test_two_places_so_many_metres_apart_lose_epsilon_and_no_more(epsilon):
-    """North-south, east-west and askew, in true metres at the middle latitude."""
-    spec = geographic()
+@pytest.mark.parametrize("latitudes", [(44.9, 45.1), (55.0, 69.0), (-60.0, 75.0), (-90.0, 90.0), (-5.0, 5.0)])
+def test_two_places_so_many_metres_apart_lose_epsilon_and_no_more(latitudes, epsilon):
+    """North-south, east-west and askew, in true metres, all over the box up to 70° of latitude: and it is reached."""
+    spec = geographic(latitudes)
     scale, _ = _asked(spec, epsilon)
-    place = np.array([45.0, -93.25])
-    degrees = 500 / METRES_PER_DEGREE
-    for angle in np.linspace(0, np.pi, 7):
-        other = place + degrees * np.array([math.cos(angle), math.sin(angle) / math.cos(math.radians(45))])
-        assert _metres(spec, place, other) == pytest.approx(500, rel=1e-4)
-        loss = np.linalg.norm(np.subtract(*spec.domain.normalise(np.array([place, other])))) / scale
-        assert loss == pytest.approx(epsilon, rel=1e-4)
+    losses = []
+    for latitude in np.linspace(max(latitudes[0], -70), min(latitudes[1], 70), 29):
+        north, east = _degree(latitude)
+        place = np.array([latitude, -93.25])
+        for angle in np.linspace(0, np.pi, 7):
+            step = 500 * np.array([math.cos(angle) / north, math.sin(angle) / east])
+            pair = spec.domain.normalise(np.array([place, place + step]))
+            losses.append(np.linalg.norm(pair[0] - pair[1]) / scale)
+    assert 0.985 * epsilon < max(losses) <= epsilon * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
@@ -84,8 +88,10 @@ def test_the_whole_report_is_private_at_the_distance_and_its_worst_case_is_in_th
     log_density = -np.linalg.norm(seen[:, None] - places, axis=-1) / scale
     place_loss = (log_density[:, :, None] - log_density[:, None]).max(axis=0)
     answer_loss = 0.2 * epsilon  # one attribute has the whole share, and randomised response reaches its ε
-    metres = np.linalg.norm(places[:, None] - places, axis=-1) / spec.domain.axes[0].scale * METRES_PER_DEGREE
-    assert (place_loss + answer_loss <= epsilon * (0.8 * metres / 500 + 0.2) + 1e-9).all()
+    apart = np.linalg.norm(places[:, None] - places, axis=-1) / PlanarLaplaceInput(within_m=500.0).within(
+        spec.domain
+    )
+    assert (place_loss + answer_loss <= epsilon * (0.8 * apart + 0.2) + 1e-9).all()
     assert place_loss.max() + answer_loss == pytest.approx(account(reports.events, 0.0, "linear").epsilon)
     assert reports.claim.epsilon == pytest.approx(epsilon, rel=1e-9)
     assert reports.claim.delta == 0.0
@@ -100,11 +106,14 @@ def test_displacements_have_the_stated_radius_and_half_the_noise_would_show():
         Records(points), spec, Budget(0.5, 0.0), seeded(1, "radius")
     )
     rows = np.column_stack([reports.columns["y0"], reports.columns["y1"]]).astype(float)
-    metres = np.hypot(*rows.T) / spec.domain.axes[0].scale * METRES_PER_DEGREE
-    assert stats.kstest(metres, stats.gamma(2, scale=1000.0).cdf).pvalue > ALPHA
-    assert stats.kstest(metres / 2, stats.gamma(2, scale=1000.0).cdf).pvalue < ALPHA
-    radius = reports.events[0].radius_m
-    assert radius == pytest.approx(stats.gamma(2, scale=1000.0).ppf(0.95), rel=1e-6)
+    metres = np.hypot(*rows.T) / spec.domain.axes[0].scale * LONGEST_DEGREE
+    law, radius = stats.gamma(2, scale=reports.events[0].scale_m), reports.events[0].radius_m
+    assert (
+        1000 < law.kwds["scale"] < 1020
+    )  # 500 m at ε = 1/2, a little more for the worst latitude and degree
+    assert stats.kstest(metres, law.cdf).pvalue > ALPHA
+    assert stats.kstest(metres / 2, law.cdf).pvalue < ALPHA
+    assert radius == pytest.approx(law.ppf(0.95), rel=1e-6)
     assert abs((metres <= radius).mean() - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 4000)
 
 
@@ -115,8 +124,8 @@ def test_a_release_has_the_same_noise_on_the_lattice():
         Records(np.zeros((500, 2))), spec, Budget(0.5, 0.0), exact
     )
     rows = np.column_stack([reports.columns["y0"], reports.columns["y1"]]).astype(float)
-    metres = np.hypot(*rows.T) / spec.domain.axes[0].scale * METRES_PER_DEGREE
-    assert stats.kstest(metres, stats.gamma(2, scale=1000.0).cdf).pvalue > ALPHA
+    metres = np.hypot(*rows.T) / spec.domain.axes[0].scale * LONGEST_DEGREE
+    assert stats.kstest(metres, stats.gamma(2, scale=reports.events[0].scale_m).cdf).pvalue > ALPHA
     assert reports.claim.epsilon == pytest.approx(0.5, rel=1e-9)
 
 
@@ -139,27 +148,30 @@ def test_a_model_says_what_its_noise_promises_near_and_far():
     release = run(
         PlanarLaplaceInput(within_m=500.0), Records(clusters(300)), spec, Budget(1.0, 0.0), seeded(1)
     )
-    first = release.notes[0]
+    first = next(note for note in release.notes if "hides among" in note)
     assert "within 500 m (ε = 1)" in first
-    assert "within 2,372 m of the true one in 95 %" in first
+    assert f"within {release.events[0].radius_m:,.0f} m of the true one in 95 %" in first
     assert f"ε is up to {release.events[0].epsilon:,.4g}" in first
 
 
 @pytest.mark.parametrize(
-    ("latitudes", "words"),
+    ("latitudes", "longitudes", "words"),
     [
-        ((44.9, 45.1), "right to within 0.5 %"),
-        ((30.0, 60.0), "at latitude 60° counts 1.41 times"),
-        ((-90.0, 90.0), "without limit towards the poles"),
+        ((44.9, 45.1), (-93.4, -93.2), []),
+        ((30.0, 75.0), (-20.0, 40.0), ["beyond 70° of latitude"]),
+        ((30.0, 60.0), (-180.0, 180.0), ["antimeridian"]),
+        ((-90.0, 90.0), (-180.0, 180.0), ["beyond 70° of latitude", "antimeridian"]),
     ],
 )
-def test_a_model_says_how_far_the_map_is_from_the_truth(latitudes, words):
-    spec = geographic(latitudes, (-180.0, 180.0))
-    assert words in map_note(spec.domain)
-    # A pair on the worst parallel, 1 m apart in truth, is what the note says on the map.
-    if latitudes == (30.0, 60.0):
-        ratio = spec.domain.axes[1].scale / spec.domain.axes[0].scale
-        assert ratio / math.cos(math.radians(60)) == pytest.approx(1.41, abs=0.01)
+def test_a_model_and_a_file_say_where_the_map_is_wrong(latitudes, longitudes, words):
+    spec = geographic(latitudes, longitudes)
+    notes = map_note(spec.domain)
+    assert all(word in notes[0] for word in words) if words else notes == []
+    _, reports = _asked(spec)
+    mechanism = PlanarLaplaceInput(within_m=500.0)
+    remarks = mechanism.remarks(reports.events, spec, mechanism.plan(spec, Budget(1.0, 0.0)))
+    assert remarks[1:] == notes
+    assert "hides among the places within 500 m" in remarks[0]
 
 
 def test_two_people_are_protected_where_all_their_places_are_near():
@@ -207,7 +219,7 @@ def test_extreme_budgets_and_tiny_data_give_valid_mixtures(reading, epsilon):
 
 def test_what_is_no_map_and_distances_beyond_the_box_are_refused_with_a_way_out():
     mechanism = PlanarLaplaceInput(within_m=500.0)
-    for domain in (make_domain(), make_domain(dimensions=3)):
+    for domain in (make_domain(dimensions=1), make_domain(dimensions=3)):
         with pytest.raises(
             MechanismFailure, match=r"needs a latitude and a longitude and no other.*laplace_input"
         ):

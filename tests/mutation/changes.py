@@ -1020,7 +1020,7 @@ CHANGES = (
     _change(
         "planar worst case kept out of the ledger",
         OF_PLANAR + "::test_the_whole_report_is_private_at_the_distance_and_its_worst_case_is_in_the_ledger",
-        (NOISE, "max((diameter + rounding) / scale, epsilon)", "epsilon"),
+        (NOISE, "max((diameter + rounding) / drawn, epsilon)", "epsilon"),
     ),
     _change(
         "planar totals at the distance",
@@ -1034,7 +1034,39 @@ CHANGES = (
     _change(
         "planar distance in the units of longitude",
         OF_PLANAR,
-        (PLANAR, "latitude, _ = map_axes(domain)", "_, latitude = map_axes(domain)"),
+        (
+            PLANAR,
+            "latitude, longitude = map_axes(domain)\n        farthest",
+            "longitude, latitude = map_axes(domain)\n        farthest",
+        ),
+    ),
+    _change(
+        "planar distance of the middle latitude",
+        OF_PLANAR + "::test_two_places_so_many_metres_apart_lose_epsilon_and_no_more",
+        (PLANAR, "latitude.scale * stretch", "latitude.scale"),
+    ),
+    _change(
+        "planar noise on a spiral",
+        OF_PLANAR_NOISE + "::test_the_direction_of_seeded_noise_tells_nothing_of_its_length",
+        (
+            NOISE,
+            "angle = self.generator.uniform(0.0, 2 * math.pi, len(values))",
+            "angle = 2 * math.pi * (1 + length / scale) * np.exp(-length / scale)",
+        ),
+    ),
+    _change(
+        "a release with noise that leaks through its low bits",
+        "tests/stages/test_stage_privatise.py::test_noise_of_a_release_lies_on_the_lattice",
+        ("stages/job.py", "Randomness(ExactNoise(), np.random.default_rng())", "seeded(1, *purpose)"),
+    ),
+    _change(
+        "one lie for all attributes",
+        OF_LOCAL + "::test_the_answers_of_one_record_are_independent",
+        (
+            ATTRIBUTES,
+            "codes[attribute.name], source=source,",
+            "codes[attribute.name], source=type(source)(np.random.default_rng(1)),",
+        ),
     ),
     _change(
         "planar attack held against the epsilon of the distance",

@@ -211,7 +211,7 @@ def test_unknown_releases_are_refused_by_name():
 
 def test_ledger_survives_a_file():
     events = [Laplace("a", 0.5), Laplace("a", 0.5), Gaussian("b", 2.0), RandomizedResponse("c", 1.0)]
-    events += [Selection("c", 1.0), Decomposition("c", 1.0), PlanarLaplace("d", 9.0, 500.0, 1.0)]
+    events += [Selection("c", 1.0), Decomposition("c", 1.0), PlanarLaplace("d", 9.0, 500.0, 1.0, 500.0)]
     assert from_rows(to_rows(events)) == events
     assert to_rows(events)[0]["count"] == 2
 

@@ -26,7 +26,7 @@ DRAWS = 20_000
 def _planar(places, source, epsilon=0.5, within=0.1, diameter=2.0):
     ledger = Ledger()
     rows = noise.planar_laplace(
-        places, epsilon=epsilon, within=within, within_m=700.0, diameter=diameter, source=source,
+        places, epsilon=epsilon, within=within, within_m=700.0, metre=within / 700, diameter=diameter, source=source,
         ledger=ledger, label="place",
     )  # fmt: skip
     return rows, ledger.events
@@ -50,6 +50,16 @@ def test_seeded_noise_has_the_stated_radius_and_every_direction_alike(part):
     if part == "radius":
         assert fits(2 / 3) < ALPHA
         assert fits(3 / 2) < ALPHA
+
+
+def test_the_direction_of_seeded_noise_tells_nothing_of_its_length():
+    """Reports on a spiral would have every radius and every angle, and tell the place."""
+    rows, _ = _planar(np.zeros((DRAWS, 2)), SeededNoise(stream(3, "planar")))
+    radius, angle = np.hypot(*rows.T), np.arctan2(*rows.T)
+    table, _, _ = np.histogram2d(
+        np.argsort(np.argsort(radius)), np.argsort(np.argsort(angle)), bins=8, range=[(0, DRAWS)] * 2
+    )
+    assert stats.chi2_contingency(table).pvalue > ALPHA
 
 
 def test_seeded_noise_is_added_to_the_places():
@@ -92,8 +102,17 @@ def test_rounding_is_paid_for_at_every_distance():
     assert events[0].epsilon == pytest.approx((64 * STEP + apart) / scale)
 
 
+def test_the_ledger_has_the_scale_that_was_drawn():
+    """On the lattice it is larger than asked for, by much where the distance is a few steps."""
+    _, [event] = _planar(np.zeros((1, 2)), ExactNoise(), epsilon=1.0, within=8 * STEP, diameter=640 * STEP)
+    drawn = laplace_steps(8 * STEP + math.sqrt(2) * STEP) * STEP
+    assert event.scale_m == pytest.approx(drawn / (8 * STEP) * 700)
+    assert event.radius_m == pytest.approx(stats.gamma(2, scale=event.scale_m).ppf(0.95))
+    assert event.epsilon == pytest.approx((640 + math.sqrt(2)) * STEP / drawn)
+
+
 def test_the_claim_is_at_the_distance_and_every_total_is_of_the_worst_case():
-    events = [PlanarLaplace("place", 40.0, 500.0, 1.0), RandomizedResponse("a_night", 0.25)]
+    events = [PlanarLaplace("place", 40.0, 500.0, 1.0, 500.0), RandomizedResponse("a_night", 0.25)]
     assert claim(events, Budget(1.25, 0.0), "linear") == Claim(1.25, 0.0)
     with pytest.raises(UserError, match=r"spends epsilon = 1\.25, more than the budget 1\.2"):
         claim(events, Budget(1.2, 0.0), "linear")
@@ -110,8 +129,8 @@ def test_the_claim_is_at_the_distance_and_every_total_is_of_the_worst_case():
         (lambda: _asked(within=0.0), "within = 0.0 must be a finite number"),
         (lambda: _asked(epsilon=math.nan), "epsilon = nan must be a finite number"),
         (lambda: _planar(np.zeros((3, 3)), RecordingNoise()), r"shape \(3, 3\)"),
-        (lambda: PlanarLaplace("x", 1.0, 0.0, 0.5), "within_m of 'x' = 0.0"),
-        (lambda: PlanarLaplace("x", 1.0, 10.0, 2.0), "epsilon_within of 'x' = 2.0"),
+        (lambda: PlanarLaplace("x", 1.0, 0.0, 0.5, 9.0), "within_m of 'x' = 0.0"),
+        (lambda: PlanarLaplace("x", 1.0, 10.0, 2.0, 9.0), "epsilon_within of 'x' = 2.0"),
     ],
 )
 def test_impossible_distances_are_refused_with_the_value(call, sentence):

@@ -66,6 +66,7 @@ LEDGERS = {
             "epsilon": WIDTHS * e,
             "within_m": 5000.0,
             "epsilon_within": e,
+            "scale_m": 5000.0 / e,
         },
     ),
     "non_private": lambda e: (),

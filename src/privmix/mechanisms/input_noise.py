@@ -1,6 +1,5 @@
 """Fits to rows that carry additive noise of known shape: post-processing of what a local mechanism reported."""
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -26,12 +25,10 @@ def fit_rows(
     noise: ScaleMixture,
     reading: Reading,
     rng: np.random.Generator,
-    notes: tuple[str, ...] = (),
 ) -> em.Fit:
     """`naive` takes the noisy rows for records; `aware` maximises the likelihood through the noise.
 
-    The reports are never clipped: that would bend the noise whose shape `aware` relies on. `notes` of the mechanism
-    come before those of the fit.
+    The reports are never clipped: that would bend the noise whose shape `aware` relies on.
     """
     axes = range(len(spec.domain.axes))
     rows = np.column_stack([answers.columns[f"y{axis}"] for axis in axes]).astype(np.float64)
@@ -54,5 +51,4 @@ def fit_rows(
 
     read = naive if reading == "naive" else aware
     # No more Gaussians than reports.
-    fitted = component_choice.freely(spec, lambda number: read(min(number, len(rows))), records=len(rows))
-    return replace(fitted, notes=(*notes, *fitted.notes))
+    return component_choice.freely(spec, lambda number: read(min(number, len(rows))), records=len(rows))

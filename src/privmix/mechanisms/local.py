@@ -11,7 +11,7 @@ be replaced by any other (replace-one), and the number of units, which all can c
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -25,7 +25,7 @@ from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Rep
 from privmix.mixture.em import Fit
 from privmix.privacy import order
 from privmix.privacy.accounting import Budget, claim
-from privmix.privacy.ledger import Ledger
+from privmix.privacy.ledger import Event, Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.relation import Neighbours
 
@@ -78,6 +78,23 @@ class LocalMechanism(Mechanism):
         """How many reports a person with at most `limit` records gives: a public rule."""
         return 1
 
+    def remarks(self, events: Sequence[Event], spec: Spec, plan: Plan) -> list[str]:
+        """What a reader should know of how the reports came about and whom they protect; public values alone."""
+        domain, remarks = spec.domain, []
+        if domain.unit == "person" and plan.per_person == 1:
+            remarks.append("each person gave one report, of a record drawn at random among their own")
+        elif domain.unit == "person":
+            remarks.append(
+                f"each person gave {plan.per_person} reports, at ε/{plan.per_person} each, "
+                "of records drawn at random among their own"
+            )
+        if domain.relation == "add_remove":
+            remarks.append(
+                f"whoever collects the reports can count them: this protects one {domain.unit} replaced by any other, "
+                "not whether there is one"
+            )
+        return remarks
+
     def relation(self, spec: Spec) -> Neighbours:
         """Any unit may be another: the guarantee is for one that is replaced."""
         return Neighbours(spec.domain.unit, "replace_one", spec.domain.max_records_per_person)
@@ -120,7 +137,7 @@ class LocalMechanism(Mechanism):
         }
         fitted = self.model(Answers(own, view.asked), spec, plan, rng.search)
         shares = attributes.proportions(view.columns, spec.domain, plan.attribute_epsilon, plan.per_person)
-        notes = [*fitted.notes, *_notes(spec.domain, plan)]
+        notes = [*fitted.notes, *self.remarks(view.events, spec, plan)]
         return Release(fitted.mixture, view.events, view.claim, proportions=shares, notes=notes)
 
 
@@ -156,21 +173,3 @@ def read_reports(column: np.ndarray, report: np.dtype) -> np.ndarray:
     if report.names is not None and column.dtype == np.uint8:
         return column.view(report)[:, 0]
     return column.view(report.base) if column.ndim == 2 else column
-
-
-def _notes(domain: Domain, plan: Plan) -> list[str]:
-    """What a reader should know of how the reports came about."""
-    notes = []
-    if domain.unit == "person" and plan.per_person == 1:
-        notes.append("each person gave one report, of a record drawn at random among their own")
-    elif domain.unit == "person":
-        notes.append(
-            f"each person gave {plan.per_person} reports, at ε/{plan.per_person} each, "
-            "of records drawn at random among their own"
-        )
-    if domain.relation == "add_remove":
-        notes.append(
-            f"whoever collects the reports can count them: this protects one {domain.unit} replaced by any other, "
-            "not whether there is one"
-        )
-    return notes

@@ -9,10 +9,14 @@ the ledger's event holds and every total counts; the claim is for two records wh
 (`accounting.nearby`), whatever their attributes, each of which has its own share of ε. Where a person is the unit, it
 is for two people all of whose places are. The fit sees the reports alone.
 
-Distance on the map is in the normalised coordinates, where a degree of latitude is 111,195 m and a degree of longitude
-what it is at the middle latitude of the public box. Nearer to a pole places on one parallel are closer to each other
-than that: for two that are truly d metres apart at latitude φ the loss is ε d cos φ₀ / (within_m cos φ), φ₀ the middle
-latitude. Nor does the map know that both its sides meet at the antimeridian.
+Metres. Distance on the map is in the normalised coordinates, where a degree of longitude counts as at the middle
+latitude φ₀ of the public box. Two places d metres apart are at most d / 110,574 degrees of latitude apart (no degree of
+the ellipsoid is shorter), and on one parallel φ at most cos φ₀ / cos φ times as far on the map as at φ₀. The noise is
+scaled for the worst such φ of the box, so that the claim holds in true metres; but for latitudes beyond 70°, where
+near places may count as far apart without limit, as they do on the two sides of the antimeridian. `map_note` says so
+wherever the box reaches there, in the model and in the file of reports. A release rounds places to its lattice first;
+that is paid for at `within_m` and beyond, while the loss of places closer than that goes down a little less than their
+distance.
 
 Use it where places must stay roughly right, such as counts by district, and where whoever receives them may know the
 town but not the street. It is not local differential privacy at ε: a report tells far places apart. Exact but for the
@@ -21,6 +25,7 @@ scale mixture through which the fit sees the noise, and, in a release, the accep
 """
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -34,11 +39,12 @@ from privmix.mechanisms.local import Answers, LocalMechanism, Plan
 from privmix.mixture import em
 from privmix.mixture.scale_mixture import planar_laplace_scales
 from privmix.privacy import noise
-from privmix.privacy.ledger import Ledger, PlanarLaplace
+from privmix.privacy.ledger import Event, Ledger, PlanarLaplace
 from privmix.privacy.noise import NoiseSource
 
-METRES_PER_DEGREE = 111_195.0  # of a great circle on a sphere of radius 6371 km
-SLIGHT = 1.005  # a stretch of the map below this is not worth a factor
+SHORTEST_DEGREE = 110_574.0  # metres of a degree of latitude at the equator (WGS 84)
+LONGEST_DEGREE = 111_694.0  # and at a pole
+POLAR = 70.0  # degrees of latitude up to which the claim holds
 
 
 @parameters
@@ -59,6 +65,7 @@ class PlanarLaplaceInput(LocalMechanism):
             epsilon=plan.budget.epsilon,
             within=self.within(spec.domain),
             within_m=self.within_m,
+            metre=map_axes(spec.domain)[0].scale / LONGEST_DEGREE,
             diameter=diameter(spec.domain),
             source=source,
             ledger=ledger,
@@ -68,19 +75,22 @@ class PlanarLaplaceInput(LocalMechanism):
 
     def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> em.Fit:
         """A mixture of the rows, or of what is behind them."""
-        epsilon, within = plan.budget.epsilon, self.within(spec.domain)
-        event = PlanarLaplace("place", epsilon * diameter(spec.domain) / within, self.within_m, epsilon)
-        scales = planar_laplace_scales(within / epsilon)
-        return input_noise.fit_rows(
-            answers, spec, scales, self.reading, rng, notes=(promise(event), map_note(spec.domain))
-        )
+        scales = planar_laplace_scales(self.within(spec.domain) / plan.budget.epsilon)
+        return input_noise.fit_rows(answers, spec, scales, self.reading, rng)
+
+    def remarks(self, events: Sequence[Event], spec: Spec, plan: Plan) -> list[str]:
+        """What the noise promises, near and far, and where the map is wrong."""
+        place = next(event for event in events if isinstance(event, PlanarLaplace))
+        return [promise(place), *map_note(spec.domain), *super().remarks(events, spec, plan)]
 
     def within(self, domain: Domain) -> float:
-        """`within_m` in normalised units."""
-        latitude, _ = map_axes(domain)
-        within = self.within_m / METRES_PER_DEGREE * latitude.scale
+        """How far apart on the map places can be that are truly `within_m` apart, in normalised units."""
+        latitude, longitude = map_axes(domain)
+        farthest = min(max(abs(latitude.lower), abs(latitude.upper)), POLAR)
+        stretch = max(1.0, longitude.scale / latitude.scale / math.cos(math.radians(farthest)))
+        within = self.within_m / SHORTEST_DEGREE * latitude.scale * stretch
         if within >= diameter(domain):
-            widest = diameter(domain) / latitude.scale * METRES_PER_DEGREE
+            widest = diameter(domain) / latitude.scale / stretch * SHORTEST_DEGREE
             raise MechanismFailure(
                 f"within_m = {self.within_m:g} is no less than the whole public box of {domain.dataset}, "
                 f"{widest:,.0f} m from corner to corner; give a smaller distance, or use laplace_input, "
@@ -115,18 +125,14 @@ def promise(event: PlanarLaplace) -> str:
     )
 
 
-def map_note(domain: Domain) -> str:
-    """How much farther apart than they are places on one parallel can count."""
+def map_note(domain: Domain) -> list[str]:
+    """Where places that are near each other count as far apart, if the public box reaches there."""
     latitude, longitude = map_axes(domain)
-    ratio = longitude.scale / latitude.scale
-    worst = max(abs(latitude.lower), abs(latitude.upper))
-    if worst >= 90:
-        return (
-            "distances are those of the map: an east-west distance at latitude φ counts "
-            f"{'' if math.isclose(ratio, 1) else f'{ratio:.3g} '}1/cos φ times, twice as much at 60° as at the equator "
-            "and without limit towards the poles, and the two sides of the antimeridian count as far apart"
-        )
-    stretch = ratio / math.cos(math.radians(worst))
-    if stretch < SLIGHT:
-        return "distances are those of the map, which are right to within 0.5 % in the public box"
-    return f"distances are those of the map: an east-west distance at latitude {worst:.3g}° counts {stretch:.3g} times"
+    where = []
+    if max(abs(latitude.lower), abs(latitude.upper)) > POLAR:
+        where.append(f"beyond {POLAR:g}° of latitude")
+    if longitude.upper - longitude.lower > 359:
+        where.append("on the two sides of the antimeridian")
+    if not where:
+        return []
+    return [f"{' and '.join(where)} places count as farther apart than they are, and hide less"]

@@ -154,9 +154,9 @@ class ExactNoise:
         has everywhere the larger exponent, and is kept with probability exp(‖z‖₁ / t - ‖z‖₂ / s), about four times
         in five.
 
-        That last probability is computed in double precision and compared with a uniform multiple of 2^-53. Up to
-        ‖z‖₂ = 50 s it is true to 1e-9 of itself, which is less than what the whole step by which s exceeds the scale
-        asked for takes off the loss; farther out lies 1e-20 of the mass.
+        That last probability is computed in double precision and compared with a uniform multiple of 2^-53, so a
+        ratio may exceed the bound by 1e-9 of itself up to ‖z‖₂ = 50 s, where all but 1e-20 of the mass lies. This is
+        the one sampler here that is not exact.
         """
         from opendp.measurements import make_laplace
         from opendp.metrics import l1_distance
@@ -173,6 +173,10 @@ class ExactNoise:
             drawn[missing[kept]] = tried[kept]
             missing = missing[~kept]
         return dequantise(quantise(values) + drawn)
+
+    def planar_scale(self, scale: float) -> float:
+        """The scale of planar noise that is asked for at `scale`: whole steps, and one more."""
+        return laplace_steps(scale) * STEP
 
     def rounding(self, size: int, norm: Literal[1, 2]) -> float:
         """How much farther apart rounding can bring neighbours that differ in `size` coordinates."""

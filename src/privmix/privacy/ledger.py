@@ -97,16 +97,19 @@ class PlanarLaplace(Pure):
     """Planar Laplace noise on a place: `epsilon` is for any two places of the public box.
 
     The loss grows in proportion to the distance on the map, so two places that are no farther apart than `within_m`
-    metres have the much smaller `epsilon_within`. Every total counts `epsilon`.
+    metres have the much smaller `epsilon_within`. Every total counts `epsilon`. `scale_m` is the scale of the noise
+    that was drawn, in metres.
     """
 
     kind: ClassVar[str] = "planar_laplace"
     within_m: float
     epsilon_within: float
+    scale_m: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(self.within_m, f"ledger: within_m of {self.label!r}")
+        positive(self.scale_m, f"ledger: scale_m of {self.label!r}")
         if not 0 < self.epsilon_within <= self.epsilon:
             raise UserError(
                 f"ledger: epsilon_within of {self.label!r} = {self.epsilon_within!r} must be greater than 0 and at "
@@ -116,7 +119,7 @@ class PlanarLaplace(Pure):
     @property
     def radius_m(self) -> float:
         """How far in metres 95 % of reports stay from the true place: a quantile of the gamma law of shape 2."""
-        return RADIUS_95 * self.within_m / self.epsilon_within
+        return RADIUS_95 * self.scale_m
 
 
 Event = Gaussian | SampledGaussian | Laplace | RandomizedResponse | Selection | Decomposition | PlanarLaplace

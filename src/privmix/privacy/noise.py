@@ -22,6 +22,7 @@ class NoiseSource(Protocol):
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray: ...
     def add_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray: ...
     def add_planar_laplace(self, values: np.ndarray, scale: float) -> np.ndarray: ...
+    def planar_scale(self, scale: float) -> float: ...
     def rounding(self, size: int, norm: Literal[1, 2]) -> float: ...
     def uniform(self, shape: tuple[int, ...]) -> np.ndarray: ...
     def integers(self, high: int, shape: tuple[int, ...]) -> np.ndarray: ...
@@ -53,6 +54,10 @@ class SeededNoise:
         length = scale * self.generator.standard_gamma(2.0, len(values))
         angle = self.generator.uniform(0.0, 2 * math.pi, len(values))
         return values + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+
+    def planar_scale(self, scale: float) -> float:
+        """Planar noise has the scale that was asked for."""
+        return scale
 
     def rounding(self, size: int, norm: Literal[1, 2]) -> float:
         """Nothing is put on a lattice."""
@@ -128,6 +133,7 @@ def planar_laplace(
     epsilon: float,
     within: float,
     within_m: float,
+    metre: float,
     diameter: float,
     source: NoiseSource,
     ledger: Ledger,
@@ -138,8 +144,8 @@ def planar_laplace(
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013 (geo-indistinguishability), §4.1: the density ratio of a row
     for two places at distance r is at most exp(r / scale) by the triangle inequality, and reaches it. So rows are
     epsilon-indistinguishable for places no farther apart than `within`, and (diameter / scale)-DP for any two
-    places of a box of that diameter; all three are distances in the units of the rows. `within_m` states `within` in
-    metres for the ledger.
+    places of a box of that diameter; all three are distances in the units of the rows. For the ledger `within_m` states
+    in metres whom `within` covers, and `metre` is how long one is in the units of the rows.
     """
     if np.ndim(places) != 2 or np.shape(places)[1] != 2:
         raise UserError(
@@ -152,7 +158,9 @@ def planar_laplace(
     rounding = source.rounding(2, 2)
     scale = (within + rounding) / _check(epsilon, "epsilon")
     released = source.add_planar_laplace(places, scale)
-    ledger.append(PlanarLaplace(label, max((diameter + rounding) / scale, epsilon), within_m, epsilon))
+    drawn = source.planar_scale(scale)
+    anywhere = max((diameter + rounding) / drawn, epsilon)
+    ledger.append(PlanarLaplace(label, anywhere, within_m, epsilon, drawn / metre))
     return released
 
 

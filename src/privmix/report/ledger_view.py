@@ -158,7 +158,7 @@ def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
     if kind in ("randomized_response", "decomposition"):
         return f"ε = {_span(rows, 'epsilon', rounded)}"
     if kind == "planar_laplace":
-        metres = [row["within_m"] / row["epsilon_within"] / 1000 for row in rows]
+        metres = [row["scale_m"] / 1000 for row in rows]
         return f"density ∝ exp(−‖e‖ / {distance(max(metres))})"
     names = [key for key in rows[0] if key not in ("kind", "label", "count")]
     return ", ".join(f"{name} = {_span(rows, name)}" for name in names)

@@ -52,6 +52,7 @@ def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter) -> PrivateI
         reports=reports,
         asked=asked,
         seconds=[] if job.release else seconds,
+        notes=[] if failure else job.mechanism.remarks(events, spec, job.mechanism.plan(spec, job.budget)),
         failure=failure,
     )
 
