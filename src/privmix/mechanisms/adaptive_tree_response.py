@@ -41,7 +41,7 @@ from privmix.privacy.tree import Shape
 FIRST_HALVINGS = 6  # of the first partition, at most
 MOST_ROUNDS = 10
 WORTH_CUTTING = 1.5  # standard deviations of an empty part's estimated share in one round
-LEAST_PART = 1_000  # no part is cut that holds fewer than one in so many
+LEAST_PART = 2_000  # no part is cut that holds fewer than one in so many
 
 
 @parameters
