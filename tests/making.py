@@ -11,8 +11,13 @@ from scipy import stats
 from privmix import artefacts
 from privmix.artefacts import Attribute, Axis, Domain
 from privmix.mechanisms import registry
+from privmix.mechanisms.adaptive_tree_response import next_question, oracle_of, schedule, told, worth_cutting
 from privmix.mechanisms.base import Spec
+from privmix.mechanisms.partitions import Partition
+from privmix.mechanisms.tree_response import halvings
 from privmix.mixture.model import Mixture
+from privmix.privacy.response import LocalHashing
+from privmix.privacy.response.survey import unpacked
 
 LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust != "central"]
 
@@ -71,6 +76,34 @@ def write_clean(path, domain, points, *, codes=None, persons=None, train=None):
 def make_spec(n_components=3, **domain):
     """A spec on such a domain."""
     return Spec(make_domain(**domain), n_components)
+
+
+def partitions_asked(rows, spec, plan):
+    """What an adaptive tree response must have asked in each round, from the reports and public values alone."""
+    deepest = halvings(spec, "").depth
+    first, rounds = schedule(deepest, plan)
+    asked, said = [Partition.uniform(first, deepest)], []
+    for turn in range(rounds):
+        if turn:
+            asked.append(next_question(asked, said, worth_cutting(rounds, plan)))
+        said.append(told(asked[turn], unpacked(rows, turn, oracle_of(asked[turn], plan)), plan))
+    return asked
+
+
+def assert_truthful(rows, oracles, codes):
+    """Each turn of a survey names the truth as often as its oracle says; `codes` are everybody's true answers to it.
+
+    And of a turn that does not hash, the fields of the hash are empty.
+    """
+    for turn, (oracle, everybody) in enumerate(zip(oracles, codes, strict=True)):
+        own, true = rows[rows["turn"] == turn], everybody[rows["turn"] == turn]
+        if isinstance(oracle, LocalHashing):
+            true = oracle.hashed(own["a"], own["b"], true)
+        elif "a" in rows.dtype.names:
+            assert not own["a"].any()
+            assert not own["b"].any()
+        spread = np.sqrt(oracle.truth * (1 - oracle.truth) / len(own))
+        assert abs(np.mean(own["answer"] == true) - oracle.truth) <= 5 * spread, turn
 
 
 @dataclass

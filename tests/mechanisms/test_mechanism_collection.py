@@ -10,6 +10,7 @@ from scipy import stats
 
 from privmix.errors import UserError
 from privmix.mechanisms import collection
+from privmix.mechanisms.adaptive_tree_response import AdaptiveTreeResponse
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.collection import collect, shuffling
 from privmix.mechanisms.laplace_input import LaplaceInput
@@ -64,6 +65,15 @@ def test_the_ledger_of_one_part_is_that_of_all(tmp_path):
         assert shuffler.rows == 900
     assert len(said.events) == 1
     assert said.claim.epsilon == 2.0
+
+
+def test_a_mechanism_that_asks_in_rounds_gets_all_records_at_once(tmp_path):
+    rng, parts = seeded(1), [Records(clusters(100)), Records(clusters(100)[:0])]
+    with shuffling(200, rng.noise, tmp_path) as shuffler:
+        said = collect(AdaptiveTreeResponse(), parts, make_spec(), Budget(1.0, 0.0), rng, shuffler)
+        assert said.asked
+        with pytest.raises(UserError, match="needs all records at once"):
+            collect(AdaptiveTreeResponse(), parts[:1] * 2, make_spec(), Budget(1.0, 0.0), rng, shuffler)
 
 
 def test_parts_that_spend_differently_are_a_defect(tmp_path):

@@ -80,6 +80,7 @@ OF_PEOPLE = "tests/mechanisms/test_mechanism_people.py"
 OF_COLLECTION = "tests/mechanisms/test_mechanism_collection.py"
 OF_TREE_RESPONSE = "tests/mechanisms/test_mechanism_tree_response.py"
 OF_ADAPTIVE = "tests/mechanisms/test_mechanism_adaptive_tree_response.py"
+OF_STAGE = "tests/stages/test_stage_privatise.py"
 OF_SURVEY = "tests/privacy/test_privacy_response_survey.py"
 OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
 OF_SHAPES = "tests/privacy/test_privacy_tree.py"
@@ -132,6 +133,15 @@ SECOND = "self._second_moment(exact.squares[k] / counts[k], counts[k]) * counts[
 TRUE_COUNT = "max(exact.counts[k], 1.0)"
 PASS = "released = curator.release(kernel.em_pass(observations, mixture))"
 SELECTED = "ledger.append(Selection(label, epsilon))"
+
+TRUE_SHARES = (
+    ADAPTIVE,
+    "            said.append(told(asked[turn], reports, plan))",
+    "            own = asked[turn].locate(codes[survey._turns == turn])\n"
+    "            said.append(told(asked[turn], reports, plan))\n"
+    "            exact = np.bincount(own, minlength=len(asked[turn])) / max(len(own), 1)\n"
+    "            said[-1] = replace(said[-1], estimates=exact)",
+)
 
 CHANGES = (
     # Noise.
@@ -1106,13 +1116,12 @@ CHANGES = (
     _change(
         "survey: the turn from the record",
         OF_TREE_RESPONSE + "::test_reports_have_the_probabilities_of_the_table",
-        (TREE_RESPONSE, "own = survey.turns == level", "own = codes % len(depths) == level"),
-        (SURVEY, "if len(codes) != np.count_nonzero(self.turns == turn):", "if False:"),
+        (SURVEY, "if turn in self._asked", "self._turns = codes % 2\n        if turn in self._asked"),
     ),
     _change(
         "survey: a turn asked twice",
         OF_SURVEY + "::test_nobody_answers_twice_or_for_another_or_for_more",
-        (SURVEY, "self._asked.add(turn)", "pass"),
+        (SURVEY, "if turn in self._asked or oracle", "if oracle"),
     ),
     _change(
         "survey: nothing written to the ledger",
@@ -1134,11 +1143,11 @@ CHANGES = (
         OF_ADAPTIVE + "::test_a_question_rests_on_the_answers_of_earlier_rounds_alone",
         (
             ADAPTIVE,
-            "            own = asked[turn].locate(",
-            "            exact = Partition.uniform(first + 1, halving.depth).locate(codes[survey.turns == turn])\n"
+            "            reports = survey.ask(",
+            "            exact = Partition.uniform(first + 1, halving.depth).locate(codes[survey._turns == turn])\n"
             "            if turn and np.mean(exact == 0) > 0.5:\n"
             "                asked[turn] = asked[0]\n"
-            "            own = asked[turn].locate(",
+            "            reports = survey.ask(",
         ),
     ),
     _change(
@@ -1163,6 +1172,132 @@ CHANGES = (
     _change(
         "rounds pooled without their variances",
         OF_ADAPTIVE + "::test_rounds_are_pooled_into_one_tree",
-        (PARTITIONS, "mean, 1 / weight)", "mean, np.ones(len(mean)))"),
+        (SHARE_TREE, "/ weight, 1 / weight)", "/ weight, np.ones(len(weight)))"),
+    ),
+    _change(
+        "adaptive response: the first round counted twice",
+        OF_ADAPTIVE + "::test_rounds_are_pooled_into_one_tree",
+        (
+            PARTITIONS,
+            "        deepest = asked[0].deepest\n",
+            "        heard += heard[:1]\n        deepest = asked[0].deepest\n",
+        ),
+    ),
+    _change(
+        "rounds averaged by variances of their own estimates",
+        OF_ADAPTIVE + "::test_rounds_about_the_same_parts_are_averaged_without_bias",
+        (
+            SHARE_TREE,
+            "return averaged([shares[own] for own in nodes])",
+            "return averaged([np.clip(each.estimates, 0, 1) for each in told])",
+        ),
+    ),
+    _change(
+        "tree response: a deeper level answers the truth half of the time",
+        OF_TREE_RESPONSE + "::test_every_level_tells_the_truth_as_often_as_stated",
+        (
+            TREE_RESPONSE,
+            "            survey.ask(level, oracle, codes >> (halving.depth - depth))\n",
+            "            reports, parts = survey.ask(level, oracle, codes >> (halving.depth - depth)), codes >> (\n"
+            "                halving.depth - depth\n"
+            "            )\n"
+            "            if level + 1 == len(depths) and reports.dtype.names:\n"
+            "                true = oracle.hashed(reports['a'], reports['b'], parts[survey._turns == level])\n"
+            "                half = source.uniform((len(reports),)) < 0.5\n"
+            "                reports['answer'] = np.where(half, true, reports['answer'])\n",
+        ),
+    ),
+    _change(
+        "adaptive response: the last round answers the truth half of the time",
+        OF_ADAPTIVE + "::test_every_round_tells_the_truth_as_often_as_stated",
+        (
+            ADAPTIVE,
+            "            said.append(told(",
+            "            if turn + 1 == rounds and reports.dtype.names:\n"
+            "                own = asked[turn].locate(codes[survey._turns == turn])\n"
+            "                true = oracle_of(asked[turn], plan).hashed(reports['a'], reports['b'], own)\n"
+            "                half = source.uniform((len(reports),)) < 0.5\n"
+            "                reports['answer'] = np.where(half, true, reports['answer'])\n"
+            "            said.append(told(",
+        ),
+    ),
+    _change(
+        "adaptive response: rounds without hashes answer the truth half of the time",
+        OF_ADAPTIVE + "::test_every_round_tells_the_truth_as_often_as_stated",
+        (
+            ADAPTIVE,
+            "            said.append(told(",
+            "            if turn and reports.dtype.names is None:\n"
+            "                true = asked[turn].locate(codes[survey._turns == turn])\n"
+            "                half = source.uniform((len(reports),)) < 0.5\n"
+            "                reports[half] = true[half]\n"
+            "            said.append(told(",
+        ),
+    ),
+    _change(
+        "adaptive response: questions from the true records of earlier rounds",
+        OF_ADAPTIVE + "::test_what_was_asked_is_a_function_of_the_reports",
+        TRUE_SHARES,
+    ),
+    _change(
+        "adaptive response: true counts beside what was asked",
+        f"{OF_STAGE}::test_what_rounds_were_asked_follows_from_the_released_rows",
+        (
+            ADAPTIVE,
+            '{"partitions": [each.shape.packed() for each in asked]}',
+            '{"partitions": [each.shape.packed() for each in asked], "n": np.bincount(codes >> 9).tolist()}',
+        ),
+    ),
+    _change(
+        "adaptive response: questions from the true records in a released file",
+        f"{OF_STAGE}::test_what_rounds_were_asked_follows_from_the_released_rows",
+        TRUE_SHARES,
+    ),
+    _change(
+        "adaptive response: a column of the records",
+        OF_ADAPTIVE + "::test_every_round_tells_the_truth_as_often_as_stated",
+        (ADAPTIVE, 'Answers({"part": survey.rows()}', 'Answers({"part": survey.rows(), "code": codes}'),
+    ),
+    _change(
+        "tree response: a column of the records",
+        OF_TREE_RESPONSE + "::test_every_level_tells_the_truth_as_often_as_stated",
+        (TREE_RESPONSE, 'Answers({"part": survey.rows()}', 'Answers({"part": survey.rows(), "code": codes}'),
+    ),
+    _change(
+        "tree response: the record in the hash of those who do not hash",
+        OF_TREE_RESPONSE + "::test_every_level_tells_the_truth_as_often_as_stated",
+        (
+            TREE_RESPONSE,
+            '        return Answers({"part": survey.rows()})',
+            "        rows = survey.rows()\n"
+            "        if isinstance(oracles[0], GeneralizedResponse) and 'b' in rows.dtype.names:\n"
+            "            rows['b'] = np.where(rows['turn'] == 0, codes >> (halving.depth - 1), rows['b'])\n"
+            '        return Answers({"part": rows})',
+        ),
+    ),
+    _change(
+        "tree response: a record on the upper edge answers at the last level",
+        OF_TREE_RESPONSE + "::test_a_record_on_the_edge_of_the_box_answers_at_every_level_alike",
+        (
+            TREE_RESPONSE,
+            "        codes = halving.codes(points)\n",
+            "        codes = halving.codes(points)\n"
+            "        survey._turns[codes == (1 << halving.depth) - 1] = len(depths) - 1\n",
+        ),
+    ),
+    _change(
+        "survey: everybody's rows hold the next person's report",
+        OF_SURVEY + "::test_rows_are_those_of_the_people_whose_turn_it_was",
+        (SURVEY, "packed(reports, turn, layout)", "packed(np.roll(reports, 1), turn, layout)"),
+    ),
+    _change(
+        "rounds asked of one part of the records after another",
+        OF_COLLECTION + "::test_a_mechanism_that_asks_in_rounds_gets_all_records_at_once",
+        (COLLECTION, "not mechanism.streams", "False"),
+    ),
+    _change(
+        "tree response: several reports of a person counted as people",
+        OF_TREE_RESPONSE + "::test_the_variance_of_a_share_has_a_part_of_the_noise_and_one_of_who_was_asked",
+        (SHARE_TREE, "self.reports / self.per_person", "self.reports"),
     ),
 )

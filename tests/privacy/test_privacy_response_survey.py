@@ -19,9 +19,11 @@ def _survey(people, weights=(1.0, 1.0), ledger=None):
 
 
 def test_turns_follow_the_public_weights():
-    turns = _survey(40_000, (3.0, 0.0, 1.0)).turns
-    counts = np.bincount(turns, minlength=3)
+    survey, codes = _survey(40_000, (3.0, 0.0, 1.0)), np.zeros(40_000, dtype=int)
+    counts = [len(survey.ask(turn, questioner(4, 1.0), codes)) for turn in range(3)]
+    assert np.array_equal(np.bincount(survey.rows()["turn"], minlength=3), counts)
     assert counts[1] == 0
+    assert sum(counts) == 40_000
     assert abs(counts[0] - 30_000) < 5 * np.sqrt(40_000 * 0.75 * 0.25)
 
 
@@ -29,20 +31,35 @@ def test_however_many_turns_a_report_costs_one_channel():
     ledger = Ledger()
     survey = _survey(100, np.ones(7), ledger)
     for turn in range(7):
-        survey.ask(turn, questioner(4, 1.0), np.zeros(np.count_nonzero(survey.turns == turn), dtype=int))
+        survey.ask(turn, questioner(4, 1.0), np.zeros(100, dtype=int))
     assert ledger.events == [RandomizedResponse("question", 1.0)]
 
 
 def test_nobody_answers_twice_or_for_another_or_for_more():
     survey = _survey(100)
-    own = np.zeros(np.count_nonzero(survey.turns == 0), dtype=int)
-    with pytest.raises(UserError, match="not those of the people"):
-        survey.ask(0, questioner(4, 1.0), own[1:])
+    codes = np.zeros(100, dtype=int)
+    with pytest.raises(UserError, match="99 answers are not those of 100 people"):
+        survey.ask(0, questioner(4, 1.0), codes[1:])
     with pytest.raises(UserError, match="more than ε = 1"):
-        survey.ask(0, questioner(4, 1.1), own)
-    survey.ask(0, questioner(4, 1.0), own)
+        survey.ask(0, questioner(4, 1.1), codes)
+    survey.ask(0, questioner(4, 1.0), codes)
     with pytest.raises(UserError, match="asked before"):
-        survey.ask(0, questioner(4, 1.0), own)
+        survey.ask(0, questioner(4, 1.0), codes)
+
+
+def test_rows_are_those_of_the_people_whose_turn_it_was():
+    """At a budget that hides nothing: everybody's own answer to their own question, and no hash where there is none."""
+    survey = Survey((1.0, 1.0), 1000, epsilon=25.0, source=_source(), ledger=Ledger(), label="question")
+    few, many, codes = GeneralizedResponse(8, 25.0), LocalHashing(1 << 20, 25.0), np.arange(1000)
+    survey.ask(0, few, codes % 8)
+    survey.ask(1, many, codes)
+    rows = survey.rows()
+    plain, hashed = rows["turn"] == 0, rows["turn"] == 1
+    assert np.array_equal(rows["answer"][plain], codes[plain] % 8)
+    assert not rows["a"][plain].any()
+    assert not rows["b"][plain].any()
+    true = many.hashed(rows["a"][hashed], rows["b"][hashed], codes[hashed])
+    assert np.array_equal(rows["answer"][hashed], true)
 
 
 def test_the_questioner_is_the_one_of_least_variance():

@@ -7,9 +7,16 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from making import LOCAL, clusters, make_domain, make_local, write_clean
+from making import LOCAL, clusters, make_domain, make_local, make_spec, partitions_asked, write_clean
 
 from privmix.artefacts import PrivateInfo, info_of, read_private, read_schema
+from privmix.mechanisms.adaptive_tree_response import oracle_of
+from privmix.mechanisms.local import read_reports
+from privmix.mechanisms.partitions import Partition
+from privmix.mechanisms.tree_response import halvings
+from privmix.privacy.accounting import Budget
+from privmix.privacy.response.survey import row_type
+from privmix.privacy.tree import Shape
 from privmix.stages import privatise
 
 ATTRIBUTES = (("night", ("no", "yes")), ("colour", ("red", "green", "blue")))
@@ -70,6 +77,25 @@ def test_a_release_holds_reports_and_public_values_alone(make, method):
     assert said[0].seconds == []
     assert "must not be published" not in said[0].notice
     assert said[0].privacy.epsilon == pytest.approx(1.0)
+
+
+def test_what_rounds_were_asked_follows_from_the_released_rows(make):
+    """The one thing in the file that depends on answers tells nothing which the rows do not."""
+    info, [columns] = read_private(make("adaptive_tree_response", *_records(3000), "--release", epsilon=3.0))
+    spec = make_spec(rows=3000, attributes=ATTRIBUTES)
+    plan = make_local("adaptive_tree_response").plan(spec, Budget(3.0, 1e-6))
+    [asked] = info.asked
+    assert set(asked) == {"partitions"}
+    assert set(columns) == {"part", "a_night", "a_colour"}
+    found = partitions_asked(_rows(columns["part"], asked, spec, plan), spec, plan)
+    assert asked["partitions"] == [each.shape.packed() for each in found]
+
+
+def _rows(column, asked, spec, plan):
+    """The reports as they were made; their layout is that of the partitions asked, which all can read."""
+    deepest = halvings(spec, "").depth
+    partitions = [Partition(Shape.unpacked(0, text), deepest) for text in asked["partitions"]]
+    return read_reports(column, row_type([oracle_of(each, plan) for each in partitions]))
 
 
 @pytest.mark.parametrize("method", LOCAL)

@@ -3,22 +3,23 @@
 Privacy. Each record draws its round from public weights, by a draw that nothing about it enters, and answers once: in
 which part of that round's partition it lies, through GRR or optimised local hashing, an ε-LDP channel. The first
 partition is a function of public values (box, resolution, number of reports, ε); each later one is computed from the
-reports of earlier rounds, which are other people's. For the person asked, the partition is fixed before they answer,
-and later partitions see of them nothing but that report: post-processing. So the protocol is sequentially interactive
-and ε-LDP (Duchi, Jordan, Wainwright 2018, §2.1), and the ledger has one channel, whatever the number of rounds;
-`privacy.response.survey` has the proof and lets nobody answer twice. Where a person gives several reports,
-each with a part of ε, a later one may answer a question that an earlier one helped to choose: adaptive basic
-composition, as for any releases of one person. All else is post-processing: averaging over rounds, norm-sub, the fit.
+reports of earlier rounds. For whoever is asked, the partition is fixed before they answer, and later partitions see
+of them nothing but that report: post-processing. So the protocol is sequentially interactive and ε-LDP (Duchi,
+Jordan, Wainwright 2018, §2.1), and the ledger has one channel, whatever the number of rounds;
+`privacy.response.survey` has the proof and lets nobody answer twice. Where a person gives several reports, each with
+a part of ε, a later one may answer a question that an earlier one helped to choose: adaptive basic composition, as
+for any releases of one person. All else is post-processing: averaging over rounds, norm-sub, the fit.
 
 A part that holds little is asked about as a whole again and again, together with its neighbours, and one that holds
 much is cut finer: people are not spent on levels where nothing is. The reports name the round; the partitions stand
-beside them, for without those nobody can read them.
+beside them and tell nothing more, for they follow from the reports of earlier rounds.
 
 When to use it: up to three coordinates, nobody to trust with records, and people who can be asked one after the other.
 It is the most accurate local mechanism here; where all must be asked at once use `tree_response`.
 
-What is approximate: as for `tree_response`. The number of rounds, the first partition and what is worth cutting were
-chosen by held-out likelihood on the Gowalla data.
+What is approximate: as for `tree_response`, selection too: parts are cut because earlier estimates of them were high,
+and those same estimates enter the average, which is so a little too high there and too low elsewhere. The number of
+rounds, the first partition and what is worth cutting were chosen by held-out likelihood on the Gowalla data.
 """
 
 from dataclasses import replace
@@ -30,12 +31,12 @@ from pydantic import Field
 from privmix.mechanisms.base import Spec, parameters
 from privmix.mechanisms.local import Answers, LocalMechanism, Plan, read_reports, responses_per_person
 from privmix.mechanisms.partitions import Findings, Partition
-from privmix.mechanisms.share_tree import fitted
+from privmix.mechanisms.share_tree import Told, fitted
 from privmix.mechanisms.tree_response import halvings, visible_halvings
 from privmix.mixture.em import Fit
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
-from privmix.privacy.response.survey import Questioner, Survey, packed, questioner, row_type, unpacked
+from privmix.privacy.response.survey import Questioner, Survey, questioner, row_type, unpacked
 from privmix.privacy.tree import Shape
 
 FIRST_HALVINGS = 6  # of the first partition, at most
@@ -71,19 +72,13 @@ class AdaptiveTreeResponse(LocalMechanism):
             label="round and part",
         )
         codes = halving.codes(points)
-        asked = [Partition.uniform(first, halving.depth)]
-        reports, said = [], []
+        asked, said = [Partition.uniform(first, halving.depth)], []
         for turn in range(rounds):
             if turn:
-                said.append(estimated(asked[-1], reports[-1], plan))
-                asked.append(Findings.pooled(asked, said).next_partition(worth_cutting(rounds, plan)))
-            own = asked[turn].locate(codes[survey.turns == turn])
-            reports.append(survey.ask(turn, oracle_of(asked[turn], plan), own))
-        layout = row_type([oracle_of(partition, plan) for partition in asked])
-        rows = np.zeros(len(points), dtype=layout)
-        for turn, own in enumerate(reports):
-            rows[survey.turns == turn] = packed(own, turn, layout)
-        return Answers({"part": rows}, {"partitions": [each.shape.packed() for each in asked]})
+                asked.append(next_question(asked, said, worth_cutting(rounds, plan)))
+            reports = survey.ask(turn, oracle_of(asked[turn], plan), asked[turn].locate(codes))
+            said.append(told(asked[turn], reports, plan))
+        return Answers({"part": survey.rows()}, {"partitions": [each.shape.packed() for each in asked]})
 
     def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> Fit:
         """The rounds pooled, consistent shares of what is worth telling apart, and a mixture of that."""
@@ -92,7 +87,7 @@ class AdaptiveTreeResponse(LocalMechanism):
         oracles = [oracle_of(partition, plan) for partition in asked]
         rows = read_reports(answers.columns["part"], row_type(oracles))
         said = [
-            estimated(partition, unpacked(rows, turn, oracle), plan)
+            told(partition, unpacked(rows, turn, oracle), plan)
             for turn, (partition, oracle) in enumerate(zip(asked, oracles, strict=True))
         ]
         threshold = worth_cutting(len(asked), plan)
@@ -132,9 +127,14 @@ def oracle_of(partition: Partition, plan: Plan) -> Questioner:
     return questioner(len(partition), plan.budget.epsilon)
 
 
-def estimated(partition: Partition, reports: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """The estimated share of each part by the reports of one round, and its variance."""
-    oracle, people = oracle_of(partition, plan), max(len(reports), 1)
-    rate = oracle.support(reports) / people
-    # Even without noise, the share of so many people is not known better than to one of them.
-    return oracle.debiased(rate), np.maximum(oracle.spread(rate, people) ** 2, people**-2.0)
+def told(partition: Partition, reports: np.ndarray, plan: Plan) -> Told:
+    """What the reports of one round say of its parts."""
+    oracle = oracle_of(partition, plan)
+    return Told.by(oracle, oracle.support(reports), len(reports), plan.per_person)
+
+
+def next_question(asked: list[Partition], said: list[Told], threshold: float) -> Partition:
+    """The partition that the next round is asked about, from what was said; the first again if nothing was."""
+    if not any(each.reports for each in said):
+        return asked[0]
+    return Findings.pooled(asked, said).next_partition(threshold)

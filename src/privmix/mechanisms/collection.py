@@ -38,6 +38,11 @@ def collect(
     """
     said: Reports | None = None
     for records in filter(len, parts):
+        if said is not None and not mechanism.streams:
+            raise UserError(
+                f"{type(mechanism).__name__} asks in the light of earlier answers and needs all records at once; "
+                "give them as one part."
+            )
         reports = mechanism.privatise(records, spec, budget, rng)
         if said is not None and list(said.events) != list(reports.events):
             raise UserError(

@@ -2,12 +2,13 @@
 
 Privacy. A report answers for one record: its coordinates through the mechanism's own channel, with a part of ε, and
 each of its attributes through randomised response, with an equal share of the rest. All channels are independent
-given the record, so the report is ε-LDP (or (ε, δ)-LDP) by basic composition, and no other report depends on that
-record. Where a person is the unit, everybody gives the same public number j of reports at (ε/j, δ/j), each of a record
-drawn among their own: whatever records were drawn, the reports of that person add up to (ε, δ) by basic composition,
-and a mixture over draws keeps the bound (joint convexity). One person's number of records shows nowhere. So a unit can
-be replaced by any other (replace-one), and the number of units, which all can count, is public. Rows are in no order
-(`collection`). The fit is post-processing.
+given the record, so the report is ε-LDP (or (ε, δ)-LDP) by basic composition. Another report depends on that record
+at most through this report, where a later question rests on earlier answers: post-processing. Where a person is the
+unit, everybody gives the same public number j of reports at (ε/j, δ/j), each of a record drawn among their own:
+whatever records were drawn, the reports of that person add up to (ε, δ) by basic composition (adaptive, where one
+helped to choose the question of another), and a mixture over draws keeps the bound (joint convexity). One person's
+number of records shows nowhere. So a unit can be replaced by any other (replace-one), and the number of units, which
+all can count, is public. Rows are in no order (`collection`). The fit is post-processing.
 """
 
 import math

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from privmix.mechanisms.share_tree import ShareTree
+from privmix.mechanisms.share_tree import ShareTree, Told
 from privmix.privacy.tree import Shape, halves
 
 FINER = 3  # halvings of a part that holds enough to be looked into
@@ -56,18 +56,19 @@ class Findings:
     tree: ShareTree
 
     @classmethod
-    def pooled(cls, asked: Sequence[Partition], said: Sequence[tuple[np.ndarray, np.ndarray]]) -> "Findings":
-        """The estimates and variances of the rounds together: those of one node averaged by inverse variances."""
+    def pooled(cls, asked: Sequence[Partition], said: Sequence[Told]) -> "Findings":
+        """What the rounds say together; one in which nobody answered says nothing, and not all are such."""
+        heard = [(each, told) for each, told in zip(asked, said, strict=True) if told.reports]
         deepest = asked[0].deepest
-        codes, depths = (np.concatenate(parts) for parts in zip(*(each.nodes for each in asked), strict=True))
-        estimates, variances = (np.concatenate(each) for each in zip(*said, strict=True))
-        precision = 1 / variances
+        codes, depths = (
+            np.concatenate(parts) for parts in zip(*(each.nodes for each, _ in heard), strict=True)
+        )
         # By where a node begins, and a node before those within it.
         key, node = np.unique((codes << (deepest - depths)) * 64 + depths, return_inverse=True)
-        weight = np.bincount(node, precision)
-        mean = np.bincount(node, precision * estimates) / weight
         begins, depths = key >> 6, key & 63
-        tree = ShareTree(_holders(begins, begins + (1 << (deepest - depths))), mean, 1 / weight)
+        nodes = np.split(node, np.cumsum([len(each) for each, _ in heard])[:-1])
+        holders = _holders(begins, begins + (1 << (deepest - depths)))
+        tree = ShareTree.pooled(holders, nodes, [told for _, told in heard])
         return cls(begins >> (deepest - depths), depths, deepest, tree)
 
     @cached_property

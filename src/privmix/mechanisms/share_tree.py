@@ -5,8 +5,13 @@ children add up to their parent take two passes: upwards, a node's own estimate 
 children's by inverse variances; downwards, what a parent has more than its children is dealt out in proportion to
 their variances (Hay, Rastogi, Miklau, Suciu 2010, §4.1, with unequal variances as in Cormode, Kulkarni, Srivastava
 2019). On the way down the shares of siblings are made non-negative by norm-sub: the nearest ones of their sum.
+
+What is approximate: siblings are taken as independent, and are not. GRR makes all answers to a question sum to one;
+a linear hash is independent for two answers, not for three. So the variance of a sum of children, and with it the
+weights and the combined variances, are near and not exact; single estimates and their variances are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,10 +19,35 @@ import numpy as np
 from privmix.mechanisms.base import Spec
 from privmix.mixture import boxes
 from privmix.mixture.em import Fit
-from privmix.privacy.response import project_to_simplex
+from privmix.privacy.response import Oracle, project_to_simplex
 
 SIZES = 6  # numbers of Gaussians tried
 PENALTY = 1.5  # of a parameter: between 1 (Akaike 1974) and what Schwarz's criterion (1978) has here, 2 to 3
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What the reports to one question say of some of its answers."""
+
+    oracle: Oracle
+    estimates: np.ndarray  # of their shares
+    reports: int
+    per_person: int = 1
+
+    @classmethod
+    def by(cls, oracle: Oracle, support: np.ndarray, reports: int, per_person: int) -> "Told":
+        """From how many of the reports support each answer."""
+        return cls(oracle, oracle.debiased(support / max(reports, 1)), reports, per_person)
+
+    def variances(self, shares: np.ndarray) -> np.ndarray:
+        """Of the estimates, if the shares were these: by the noise of the reports, and by whom they are from.
+
+        Several reports of a person tell of the others no more than one. Even without noise, the share of so many
+        people is not known better than to one of them.
+        """
+        people = max(self.reports / self.per_person, 1.0)
+        noise = self.oracle.variance(self.reports, shares)
+        return np.maximum(noise + shares * (1 - shares) / people, people**-2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +57,27 @@ class ShareTree:
     parents: np.ndarray  # (n,) index of the parent, -1 for none
     estimates: np.ndarray  # (n,)
     variances: np.ndarray  # (n,) positive
+
+    @classmethod
+    def pooled(cls, parents: np.ndarray, nodes: Sequence[np.ndarray], told: Sequence[Told]) -> "ShareTree":
+        """What several questions say of the nodes, where `nodes` are those that each tells of.
+
+        The estimates of one node are averaged by inverse variances. The variance of a single estimate is not taken
+        from that estimate: a low one would have a low variance, and weigh too much. It is first that of equal shares
+        of all answers, then that of the consistent shares which follow.
+        """
+        node = np.concatenate(nodes)
+        estimates = np.concatenate([each.estimates for each in told])
+
+        def averaged(shares: Sequence[np.ndarray]) -> ShareTree:
+            variances = [each.variances(share) for each, share in zip(told, shares, strict=True)]
+            precision = 1 / np.concatenate(variances)
+            weight = np.bincount(node, precision)
+            return cls(parents, np.bincount(node, precision * estimates) / weight, 1 / weight)
+
+        equal = averaged([np.full(len(each.estimates), 1 / each.oracle.categories) for each in told])
+        shares = equal.consistent()
+        return averaged([shares[own] for own in nodes])
 
     def generations(self) -> list[np.ndarray]:
         """The nodes without parent, their children, and so on."""
@@ -90,10 +141,11 @@ def fitted(
 
     Shares that noise alone has made are fitted as well as any others, so the number of Gaussians is the one with the
     best criterion of Akaike (1974) for as many records as would leave the shares this uncertain. The variances are
-    those before norm-sub, which leaves a share no more uncertain than it is large. Half a standard deviation of the
+    those before norm-sub, which leaves a share no more uncertain than it is large: n records without noise would leave
+    shares s with variances of s (1 - s) / n. Half a standard deviation of the
     `noise` in one share, which could be hidden anywhere, is spread over the whole public box: no place is impossible.
     """
-    records = 1 / np.minimum(variances, shares**2).sum()
+    records = (1 - np.square(shares).sum()) / np.minimum(variances, np.square(shares)).sum()
     kept = shares > 0
     anywhere = min(noise, 1.0) / 2
     boxed = {

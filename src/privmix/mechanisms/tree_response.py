@@ -2,8 +2,8 @@
 
 Privacy. The levels are functions of public values (box, resolution, number of reports, ε). Each record draws a level
 that nothing about it enters, and answers with its part at that level through GRR or optimised local hashing, one
-ε-LDP channel: the report is ε-LDP, as `privacy.response.survey` shows. No other report depends on the record. All
-else is post-processing of the reports: which parts are looked at, the averaging over levels, norm-sub, the fit.
+ε-LDP channel: the report is ε-LDP, as `privacy.response.survey` shows. No question and no other report depends on it.
+All else is post-processing of the reports: which parts are looked at, the averaging over levels, norm-sub, the fit.
 
 The noise of a hashed answer does not depend on how many parts there are (Wang, Blocki, Li, Jha 2017). So a few levels
 with many times more parts each are better than many levels of halves: more people answer at each. Of the deeper levels,
@@ -13,9 +13,10 @@ the level above.
 When to use it: up to three coordinates and nobody to trust with records. It is the most accurate mechanism here that
 asks everybody at once; `adaptive_tree_response` is more accurate and asks in rounds.
 
-What is approximate: records are taken to be spread within their part as `mixture.boxes` says, and the variances of
-estimated shares come from the estimates. The levels, and what counts as significant, were chosen by held-out
-likelihood on the Gowalla and Minneapolis data.
+What is approximate: records are taken to be spread within their part as `mixture.boxes` says; the variances of
+estimated shares are those of the consistent shares, and siblings are taken as independent (`share_tree`); and the
+parts that are opened were chosen because their estimates were high, which on average they deserve a little less. The
+levels, and what counts as significant, were chosen by held-out likelihood on the Gowalla and Minneapolis data.
 """
 
 import math
@@ -29,19 +30,19 @@ from privmix.errors import MechanismFailure
 from privmix.mechanisms.base import Spec, parameters
 from privmix.mechanisms.bisection import Bisection, down_to
 from privmix.mechanisms.local import Answers, LocalMechanism, Plan, read_reports, responses_per_person
-from privmix.mechanisms.share_tree import ShareTree, fitted
+from privmix.mechanisms.share_tree import ShareTree, Told, fitted
 from privmix.mixture.em import Fit
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.response import GeneralizedResponse
-from privmix.privacy.response.survey import Questioner, Survey, packed, questioner, row_type, unpacked
+from privmix.privacy.response.survey import Questioner, Survey, questioner, row_type, unpacked
 
 MOST_DIMENSIONS = 3
-DEEPEST = 30  # halvings: as many parts as an answer may be hashed from
+MOST_HALVINGS = 30  # as many parts as an answer may be hashed from
 FIRST_HALVINGS = 8  # of the first level, at most
 LEAST_VISIBLE = 4.5  # visible halvings up to which there is one level,
 LEVELS_A_HALVING = 1.2  # and how many more there are for each further one
-HALVINGS = 5  # from each level to the next
+HALVINGS = 5  # from each level to the next, nearly
 ALONE = 1.5  # halvings more of a level that is the only one
 SIGNIFICANT = 2.5  # standard deviations of an empty part's estimated share
 MOST_OPENED = 100  # parts of a level that are looked into, those with the largest shares
@@ -77,21 +78,17 @@ class TreeResponse(LocalMechanism):
             label="level and part",
         )
         codes = halving.codes(points)
-        layout = row_type(oracles)
-        rows = np.zeros(len(points), dtype=layout)
         for level, (depth, oracle) in enumerate(zip(depths, oracles, strict=True)):
-            own = survey.turns == level
-            reports = survey.ask(level, oracle, codes[own] >> (halving.depth - depth))
-            rows[own] = packed(reports, level, layout)
-        return Answers({"part": rows})
+            survey.ask(level, oracle, codes >> (halving.depth - depth))
+        return Answers({"part": survey.rows()})
 
     def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> Fit:
         """The parts with significant shares, opened level by level; consistent shares; a mixture of the leaves."""
         halving, depths, oracles = self.questions(spec, plan)
         rows = read_reports(answers.columns["part"], row_type(oracles))
         reports = [unpacked(rows, level, oracle) for level, oracle in enumerate(oracles)]
-        codes, levels, tree = opened(depths, oracles, reports)
-        noise = oracles[0].cell_deviation(max(len(reports[0]), 1))
+        codes, levels, tree = opened(depths, oracles, reports, plan)
+        noise = oracles[0].cell_deviation(len(reports[0])) if len(reports[0]) else 1.0
         leaves, shares = tree.leaves, tree.consistent()
         lower, upper = halving.boxes(codes[leaves], np.array(depths)[levels[leaves]])
         fit = fitted(
@@ -119,7 +116,7 @@ def halvings(spec: Spec, method: str) -> Bisection:
             "use `gaussian_input` instead."
         )
     whole = down_to(spec.domain.lower, spec.domain.upper, spec.domain.resolution)
-    return Bisection(whole.lower, whole.upper, whole.axes[:DEEPEST] or (0,))
+    return Bisection(whole.lower, whole.upper, whole.axes[:MOST_HALVINGS] or (0,))
 
 
 def level_depths(deepest: int, plan: Plan) -> list[int]:
@@ -127,11 +124,15 @@ def level_depths(deepest: int, plan: Plan) -> list[int]:
 
     The first has as many parts as can have a share that stands out, up to a limit. Where that is few there are few
     levels too: each takes people from the others, and only a share that stands out is ever seen in the deeper ones.
+    Where there are enough of them they end at the resolution, evenly.
     """
     visible = visible_halvings(plan)
     levels = 1 + max(0, round(LEVELS_A_HALVING * (visible - LEAST_VISIBLE)))
     first = min(max(round(visible + (ALONE if levels == 1 else 0)), 1), FIRST_HALVINGS, deepest)
-    return list(range(first, deepest + 1, HALVINGS))[:levels]
+    enough = 1 + (max(1, round((deepest - first) / HALVINGS)) if deepest > first else 0)
+    if levels >= enough:
+        return np.linspace(first, deepest, enough).round().astype(int).tolist()
+    return [first + HALVINGS * level for level in range(levels)]
 
 
 def visible_halvings(plan: Plan) -> float:
@@ -141,34 +142,45 @@ def visible_halvings(plan: Plan) -> float:
 
 
 def opened(
-    depths: list[int], oracles: list[Questioner], reports: list[np.ndarray]
+    depths: list[int], oracles: list[Questioner], reports: list[np.ndarray], plan: Plan
 ) -> tuple[np.ndarray, np.ndarray, ShareTree]:
-    """The parts that are looked at, as codes and levels, and the tree of their estimated shares."""
-    starts, length = np.zeros(1, dtype=np.int64), 1 << depths[0]
-    above = np.array([-1])
-    codes, levels, parents, estimates, variances = [], [], [], [], []
+    """The parts that are looked at, as codes and levels, and the tree of their estimated shares.
+
+    A level where nobody answered is left out; without the first, nothing is known.
+    """
+    if not len(reports[0]):
+        return nothing_known(1 << depths[0])
+    holders, halved, above = np.zeros(1, dtype=np.int64), 0, np.array([-1])
+    codes, levels, parents, told = [], [], [], []
     passed = 0
-    for level, (oracle, own) in enumerate(zip(oracles, reports, strict=True)):
-        people = max(len(own), 1)
-        rate = supported(oracle, own, starts, length).ravel() / people
-        share = oracle.debiased(rate)
+    for level in (number for number, own in enumerate(reports) if len(own)):
+        oracle, own, length = oracles[level], reports[level], 1 << (depths[level] - halved)
+        starts = holders * length
+        support = supported(oracle, own, starts, length).ravel()
+        told.append(Told.by(oracle, support, len(own), plan.per_person))
         codes.append((starts[:, None] + np.arange(length)).ravel())
-        levels.append(np.full(len(share), level))
+        levels.append(np.full(len(support), level))
         parents.append(np.repeat(above, length))
-        estimates.append(share)
-        # Even without noise, the share of so many people is not known better than to one of them.
-        variances.append(np.maximum(oracle.spread(rate, people) ** 2, people**-2.0))
-        if level + 1 == len(depths):
-            break
-        standing_out = np.flatnonzero(share > SIGNIFICANT * oracle.cell_deviation(people))
-        if not len(standing_out):
-            break
+        share = told[-1].estimates
+        standing_out = np.flatnonzero(share > SIGNIFICANT * oracle.cell_deviation(len(own)))
         largest = standing_out[np.argsort(-share[standing_out], kind="stable")[:MOST_OPENED]]
-        above, length = passed + largest, 1 << (depths[level + 1] - depths[level])
-        starts = codes[-1][largest] * length
+        if not len(largest):
+            break
+        holders, halved, above = codes[-1][largest], depths[level], passed + largest
         passed += len(share)
-    tree = ShareTree(np.concatenate(parents), np.concatenate(estimates), np.concatenate(variances))
+    nodes = np.split(np.arange(sum(map(len, codes))), np.cumsum([len(each) for each in codes])[:-1])
+    tree = ShareTree.pooled(np.concatenate(parents), nodes, told)
     return np.concatenate(codes), np.concatenate(levels), tree
+
+
+def nothing_known(parts: int) -> tuple[np.ndarray, np.ndarray, ShareTree]:
+    """The same where there are no answers: equal shares, as uncertain as they are large."""
+    equal = np.full(parts, 1 / parts)
+    return (
+        np.arange(parts),
+        np.zeros(parts, dtype=np.int64),
+        ShareTree(np.full(parts, -1), equal, np.square(equal)),
+    )
 
 
 def supported(oracle: Questioner, reports: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:

@@ -2,8 +2,9 @@
 
 The hash is Carter and Wegman's (1979): h(v) = floor(g ((a v + b) mod P) / P) with a prime P >= k and a, b uniform
 in 0 ... P - 1. The positions (a v + b) mod P of two different answers are then independent and uniform, exactly,
-so that nothing below rests on a hash "looking random": the probability q of supporting another answer is exact,
-and the estimates are unbiased. Privacy does not depend on the hash at all.
+so that no single share rests on a hash "looking random": the probability q of supporting another answer is exact,
+and each estimate is unbiased with its stated variance. Three answers are not independent, for a and b tell all: the
+estimates of several answers, neighbours above all, lean on each other. Privacy does not depend on the hash at all.
 """
 
 import math
@@ -81,7 +82,9 @@ class LocalHashing(Oracle):
 
     def hashed(self, a: np.ndarray, b: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """h(v) of each code under each hash, broadcast."""
-        position = (np.asarray(a, np.uint64) * np.asarray(codes, np.uint64) + b) % np.uint64(self.prime)
+        position = (
+            np.asarray(a, np.uint64) * np.asarray(codes, np.uint64) + np.asarray(b, np.uint64)
+        ) % np.uint64(self.prime)
         return (position * np.uint64(self.buckets) // np.uint64(self.prime)).astype(np.int64)
 
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:

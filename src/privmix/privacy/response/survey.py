@@ -3,10 +3,12 @@
 Privacy. The turn of a person is drawn from public weights by a draw of its own that no data enters, and the person
 answers that turn's question through an ε-LDP oracle. The report is so a mixture, with the same public weights for
 every record, of channels of which each has likelihood ratios of at most e^ε; and it names its turn, so the ratio of
-a report is that of one channel: ε-LDP. A question may depend on the answers of earlier turns, which are those of
-other people: for the person who is asked, it is a question fixed beforehand (parallel composition over people;
-McSherry 2009, Theorem 4; sequentially interactive protocols in Duchi, Jordan, Wainwright 2018, §2.1). So the ledger
-gets one channel, whatever the number of turns. `ask` refuses a turn that was asked before.
+a report is that of one channel: ε-LDP. A question may depend on the reports of earlier turns: for whoever
+is asked it is a question fixed beforehand, and later questions see of them nothing but their report, which is
+post-processing (sequentially interactive protocols in Duchi, Jordan, Wainwright 2018, §2.1). So the ledger gets one
+channel, whatever the number of turns. Here each report counts as one person's; where somebody gives several, their
+channels add up by adaptive composition, whichever turns they were dealt. `ask` refuses a turn that was asked before.
+Who has which turn stays in here until the rows are made.
 """
 
 from collections.abc import Sequence
@@ -38,26 +40,36 @@ class Survey:
         label: str,
     ) -> None:
         bounds = np.cumsum(weights) / np.sum(weights)
-        self.turns = np.minimum(
+        self._turns = np.minimum(
             np.searchsorted(bounds, source.uniform((people,)), side="right"), len(bounds) - 1
         )
         self._epsilon, self._source, self._label = epsilon, source, label
-        self._asked: set[int] = set()
+        self._asked: dict[int, tuple[Questioner, np.ndarray]] = {}
         ledger.append(RandomizedResponse(label, epsilon))
 
     def ask(self, turn: int, oracle: Questioner, codes: np.ndarray) -> np.ndarray:
-        """The reports of the people whose turn it is; `codes` are theirs, in the order of the people."""
+        """The reports of the people whose turn it is; `codes` are everybody's, and those of the others stay unread."""
         if turn in self._asked or oracle.epsilon > self._epsilon:
             raise UserError(
                 f"survey {self._label!r}: turn {turn} was asked before, or with more than ε = {self._epsilon:g}; "
                 "each person answers once."
             )
-        if len(codes) != np.count_nonzero(self.turns == turn):
+        if len(codes) != len(self._turns):
             raise UserError(
-                f"survey {self._label!r}: {len(codes)} answers are not those of the people of turn {turn}."
+                f"survey {self._label!r}: {len(codes)} answers are not those of {len(self._turns)} people."
             )
-        self._asked.add(turn)
-        return oracle.perturb(codes, source=self._source, ledger=Ledger(), label=self._label)
+        own = codes[self._turns == turn]
+        reports = oracle.perturb(own, source=self._source, ledger=Ledger(), label=self._label)
+        self._asked[turn] = oracle, reports
+        return reports
+
+    def rows(self) -> np.ndarray:
+        """Everybody's report in one layout, in the order of the people."""
+        layout = row_type([oracle for oracle, _ in self._asked.values()])
+        rows = np.zeros(len(self._turns), dtype=layout)
+        for turn, (_, reports) in self._asked.items():
+            rows[self._turns == turn] = packed(reports, turn, layout)
+        return rows
 
 
 def questioner(categories: int, epsilon: float) -> Questioner:
