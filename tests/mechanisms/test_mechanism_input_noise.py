@@ -85,5 +85,5 @@ def test_rows_are_stored_in_single_precision_and_fitted_in_double():
     assert {column.dtype for column in answers.columns.values()} == {np.dtype(np.float32)}
     spec, noise = on_a_map(500), gaussian_scales(1e-3, 2)
     for reading in ("naive", "aware"):
-        fit = fit_rows(answers, spec, noise, reading, np.random.default_rng(0))
+        fit = fit_rows(answers, spec, noise, reading, np.random.default_rng(0), 1)
         assert fit.mixture.means.dtype == np.float64

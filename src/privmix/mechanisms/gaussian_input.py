@@ -28,9 +28,10 @@ def diameter(spec: Spec) -> float:
 
 @parameters
 class GaussianInput(LocalMechanism):
-    """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise)."""
+    """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise), with so many `searches`."""
 
     reading: Annotated[input_noise.Reading, Field(validation_alias="fit")] = "aware"
+    searches: Annotated[int, Field(ge=1)] = 3
 
     def answer(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
@@ -51,5 +52,5 @@ class GaussianInput(LocalMechanism):
         """A mixture of the rows, or of what is behind them."""
         sigma = diameter(spec) / gaussian_mu(plan.budget.epsilon, plan.budget.delta)
         return input_noise.fit_rows(
-            answers, spec, gaussian_scales(sigma, len(spec.domain.axes)), self.reading, rng
+            answers, spec, gaussian_scales(sigma, len(spec.domain.axes)), self.reading, rng, self.searches
         )

@@ -25,6 +25,7 @@ def fit_rows(
     noise: ScaleMixture,
     reading: Reading,
     rng: np.random.Generator,
+    searches: int,
 ) -> em.Fit:
     """`naive` takes the noisy rows for records; `aware` maximises the likelihood through the noise.
 
@@ -47,6 +48,7 @@ def fit_rows(
             upper=spec.domain.upper,
             floor=spec.floor,
             rng=rng,
+            searches=searches,
         )
 
     read = naive if reading == "naive" else aware

@@ -27,9 +27,10 @@ def diameter(spec: Spec) -> float:
 
 @parameters
 class LaplaceInput(LocalMechanism):
-    """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise)."""
+    """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise), with so many `searches`."""
 
     reading: Annotated[input_noise.Reading, Field(validation_alias="fit")] = "aware"
+    searches: Annotated[int, Field(ge=1)] = 3
 
     def answer(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
@@ -49,4 +50,4 @@ class LaplaceInput(LocalMechanism):
     def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> em.Fit:
         """A mixture of the rows, or of what is behind them."""
         scales = laplace_scales(diameter(spec) / plan.budget.epsilon, len(spec.domain.axes))
-        return input_noise.fit_rows(answers, spec, scales, self.reading, rng)
+        return input_noise.fit_rows(answers, spec, scales, self.reading, rng, self.searches)

@@ -49,12 +49,13 @@ POLAR = 70.0  # degrees of latitude up to which the claim holds
 
 @parameters
 class PlanarLaplaceInput(LocalMechanism):
-    """`within_m`: ε is for two places so many metres apart; `fit`: naive, or aware (likelihood through the noise)."""
+    """`within_m`: ε is for two places so many metres apart; `fit`, `searches`: as for `laplace_input`."""
 
     trust: ClassVar[Trust] = "distance"
 
     within_m: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     reading: Annotated[input_noise.Reading, Field(validation_alias="fit")] = "aware"
+    searches: Annotated[int, Field(ge=1)] = 3
 
     def answer(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
@@ -76,7 +77,7 @@ class PlanarLaplaceInput(LocalMechanism):
     def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> em.Fit:
         """A mixture of the rows, or of what is behind them."""
         scales = planar_laplace_scales(self.within(spec.domain) / plan.budget.epsilon)
-        return input_noise.fit_rows(answers, spec, scales, self.reading, rng)
+        return input_noise.fit_rows(answers, spec, scales, self.reading, rng, self.searches)
 
     def remarks(self, events: Sequence[Event], spec: Spec, plan: Plan) -> list[str]:
         """What the noise promises, near and far, and where the map is wrong."""

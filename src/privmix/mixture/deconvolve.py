@@ -27,7 +27,6 @@ from privmix.mixture.starts import public_start, seeded_start
 MOST_DIMENSIONS = 2  # reports are gathered up to this; with more they seldom share a cell
 FINENESS = 1.5  # side of a cell in n^(-1/4) standard deviations of the noise
 SAMPLE = 2**14  # reports, or cells of them, on which the search runs
-SEARCHES = 3  # of the starts are searched on
 MOVES = 5  # relocations a component in each of them
 
 
@@ -41,6 +40,7 @@ def fit(
     floor: np.ndarray,
     rng: np.random.Generator,
     starts: int = 4,
+    searches: int = 3,
     tol: float = 2e-6,
     max_iter: int = 500,
     start: Mixture | None = None,
@@ -50,7 +50,8 @@ def fit(
 
     Noise hides structure, and components that the reports cannot tell apart fit the noise. So 1, about √K and K
     components are tried, upwards while Akaike's criterion (1974) improves; `n_components` is the most that is
-    used. With a `start` it is that start, and its number of components, alone.
+    used. The best `searches` of the starts are searched on. With a `start` it is that start, and its number of
+    components, alone.
     """
     if noise.dimensions != observations.dimensions:
         raise UserError(
@@ -71,7 +72,16 @@ def fit(
         begin = [start]
         if start is None:
             begin = _searched(
-                observations, size, noise.coarse or noise, lower, upper, narrowest, starts, tol, rise, rng
+                observations,
+                size,
+                noise.coarse or noise,
+                lower,
+                upper,
+                narrowest,
+                (starts, searches),
+                tol,
+                rise,
+                rng,
             )
         data = [observations] * len(begin)
         climbed = rise(
@@ -143,12 +153,13 @@ def _searched(
     lower: np.ndarray,
     upper: np.ndarray,
     floor: np.ndarray,
-    starts: int,
+    efforts: tuple[int, int],
     tol: float,
     rise: search.Climb,
     rng: np.random.Generator,
 ) -> list[Mixture]:
     """The best few of the starts after a short climb, their components relocated: all through the noise."""
+    starts, searches = efforts
     rise = partial(rise, expectation=partial(noisy_passes, noise=noise))
     sample = sampled(observations, SAMPLE, rng)
     sample = replace(sample, weights=sample.weights * (observations.total_weight / sample.total_weight))
@@ -156,7 +167,7 @@ def _searched(
     climbed = rise(
         [sample] * len(begin), Parameters.of(begin), tol=10 * tol, max_iter=search.START_ITERATIONS
     )
-    best = [climbed.parameters.mixture(row) for row in np.argsort(-climbed.objective)[:SEARCHES]]
+    best = [climbed.parameters.mixture(row) for row in np.argsort(-climbed.objective)[:searches]]
     if n_components == 1:
         return best
     joint, moves = partial(noisy_joint, noise=noise), MOVES * n_components
