@@ -316,7 +316,7 @@ def test_every_mechanism_is_explained_by_its_method_and_parameters(rendered):
         in words
     )
     assert (
-        "laplace_naive local laplace_input attribute_share: 0.2 fit: naive Laplace input perturbation:"
+        "laplace_naive local laplace_input attribute_share: 0.2 fit: naive searches: 3 Laplace input perturbation:"
         in words
     )
     assert "non_private no privacy non_private searches: 1 EM on the records themselves" in words
