@@ -144,17 +144,18 @@ def test_more_people_and_more_epsilon_never_ask_for_fewer_parts():
         )
         assert few[0] <= many[0]
         assert few[-1] <= many[-1]
-    assert level_depths(deepest, _plan(make_spec(rows=200_000), 1.0)) == [8, 13, 18, 24, 29]
+    assert level_depths(deepest, _plan(make_spec(rows=200_000), 1.0)) == [8, 13, 18, 23, 28]
     assert level_depths(3, _plan(make_spec(rows=200_000), 1.0)) == [3]
     assert level_depths(deepest, _plan(make_spec(rows=1), 0.01)) == [1]
 
 
 @pytest.mark.parametrize("deepest", range(1, 31))
-def test_enough_levels_end_at_the_resolution(deepest):
+def test_levels_end_near_the_resolution_where_there_are_enough(deepest):
     depths = level_depths(deepest, _plan(make_spec(rows=200_000), 8.0))
-    assert depths[-1] == deepest
     assert depths[0] == min(deepest, 8)
-    assert all(0 < step <= 7 for step in np.diff(depths))
+    assert deepest - 5 < depths[-1] <= deepest
+    if deepest <= 13:
+        assert depths[-1] == deepest
     few = level_depths(deepest, _plan(make_spec(rows=2000), 1.0))
     assert few == sorted(set(few))
     assert few[-1] <= deepest
@@ -174,7 +175,7 @@ def test_estimated_shares_are_unbiased_with_the_stated_variance(epsilon):
     """All parts that are opened, of every level, in units of the stated error: mean 0 and mean square 1.
 
     At ε = 8 without those that hold next to nothing, whose errors are far from normal; and there the mean square is
-    below 1, for a level asks a part of the people and not a sample of endlessly many.
+    below 1, for of L levels each asks a part 1 / L of the people, and leaves no more than 1 - 1 / L of the variance.
     """
     spec, points = make_spec(rows=4000), clusters(4000)
     scores, wholes = [], []
@@ -187,7 +188,8 @@ def test_estimated_shares_are_unbiased_with_the_stated_variance(epsilon):
     scores = np.concatenate(scores)
     # Parts of one level share their reports and lean on each other, so the bounds are wider than for coins.
     assert abs(scores.mean()) < 0.1
-    assert 0.7 < np.square(scores).mean() < 1.15
+    sampled = 1 - 1 / (levels.max() + 1) if epsilon == 8.0 else 1.0
+    assert 0.85 * sampled < np.square(scores).mean() < 1.15
     # The first level averaged with all below it still sums to one, but for what selection does.
     assert abs(np.mean(wholes) - 1) < 3 * np.std(wholes) / np.sqrt(len(wholes)) + 0.05
 

@@ -42,7 +42,7 @@ MOST_HALVINGS = 30  # as many parts as an answer may be hashed from
 FIRST_HALVINGS = 8  # of the first level, at most
 LEAST_VISIBLE = 4.5  # visible halvings up to which there is one level,
 LEVELS_A_HALVING = 1.2  # and how many more there are for each further one
-HALVINGS = 5  # from each level to the next, nearly
+HALVINGS = 5  # from each level to the next
 ALONE = 1.5  # halvings more of a level that is the only one
 SIGNIFICANT = 2.5  # standard deviations of an empty part's estimated share
 MOST_OPENED = 100  # parts of a level that are looked into, those with the largest shares
@@ -124,15 +124,15 @@ def level_depths(deepest: int, plan: Plan) -> list[int]:
 
     The first has as many parts as can have a share that stands out, up to a limit. Where that is few there are few
     levels too: each takes people from the others, and only a share that stands out is ever seen in the deeper ones.
-    Where there are enough of them they end at the resolution, evenly.
+    Where a second one would be finer than the resolution it is at the resolution.
     """
     visible = visible_halvings(plan)
     levels = 1 + max(0, round(LEVELS_A_HALVING * (visible - LEAST_VISIBLE)))
     first = min(max(round(visible + (ALONE if levels == 1 else 0)), 1), FIRST_HALVINGS, deepest)
-    enough = 1 + (max(1, round((deepest - first) / HALVINGS)) if deepest > first else 0)
-    if levels >= enough:
-        return np.linspace(first, deepest, enough).round().astype(int).tolist()
-    return [first + HALVINGS * level for level in range(levels)]
+    depths = list(range(first, deepest + 1, HALVINGS))[:levels]
+    if len(depths) == 1 < levels and first < deepest:
+        return [first, deepest]
+    return depths
 
 
 def visible_halvings(plan: Plan) -> float:
