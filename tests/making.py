@@ -22,8 +22,8 @@ from privmix.privacy.response.survey import unpacked
 LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust != "central"]
 
 
-def make_local(method, **parameters):
-    """A local mechanism with its defaults, or what it must be told."""
+def make_mechanism(method, **parameters):
+    """A mechanism, local or not, with its defaults and what it must be told."""
     needed = {"within_m": 50_000} if method == "planar_laplace" else {}
     return registry.build(method, {**needed, **parameters})
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from making import RecordingNoise, clusters, make_domain
+from making import RecordingNoise, clusters, make_domain, make_mechanism
 
 from privmix.mechanisms import component_choice, registry
 from privmix.mechanisms.base import Randomness, Records, Spec, seeded
@@ -149,7 +149,7 @@ def test_hardly_any_data_is_no_failure(points):
 @pytest.mark.parametrize("method", sorted(registry.METHODS))
 def test_every_method_can_choose(method):
     """Free or paid: exactly the mechanisms that do not choose by themselves have the choice in their ledger."""
-    mechanism = registry.build(method, {})
+    mechanism = make_mechanism(method)
     spec = open_spec(rows=3000, candidates=(1, 3), relation="add_remove")
     release = run(mechanism, Records(clusters(3000)), spec, Budget(3.0, 1e-6), seeded(5, method))
     paid = any(isinstance(event, Selection) for event in release.events)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from making import LOCAL, clusters, make_local, make_spec
+from making import LOCAL, clusters, make_mechanism, make_spec
 from scipy import stats
 
 from privmix.errors import UserError
@@ -72,7 +72,7 @@ WORLDS = {
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("method", LOCAL)
 def test_claim_is_the_budget(method, world, epsilon):
-    spec, mechanism = make_spec(rows=300, **WORLDS[world]), make_local(method)
+    spec, mechanism = make_spec(rows=300, **WORLDS[world]), make_mechanism(method)
     reports = mechanism.privatise(_records(spec), spec, Budget(epsilon, 1e-6), seeded(1))
     assert reports.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert reports.claim.delta in (0.0, pytest.approx(1e-6, rel=1e-6))
@@ -83,7 +83,7 @@ def test_claim_is_the_budget(method, world, epsilon):
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("method", LOCAL)
 def test_the_smallest_and_largest_budgets_give_valid_mixtures(method, world, epsilon):
-    spec, mechanism = make_spec(n_components=4, rows=60, **WORLDS[world]), make_local(method)
+    spec, mechanism = make_spec(n_components=4, rows=60, **WORLDS[world]), make_mechanism(method)
     release = run(mechanism, _records(spec, 60), spec, Budget(epsilon, 1e-6), seeded(1))
     mixture = release.mixture
     assert np.isfinite(mixture.log_density(clusters(60))).all()
@@ -101,7 +101,7 @@ STREAMING = [name for name in LOCAL if registry.method_class(name).streams]
 @pytest.mark.parametrize("method", STREAMING)
 def test_a_report_depends_on_its_own_record_alone(method):
     """With the same draws, other records elsewhere leave a record's report as it was."""
-    spec, mechanism = make_spec(rows=40, attributes=ATTRIBUTES), make_local(method)
+    spec, mechanism = make_spec(rows=40, attributes=ATTRIBUTES), make_mechanism(method)
     codes = {"night": np.arange(40) % 2, "colour": np.arange(40) % 3}
     points, elsewhere = clusters(40), np.zeros((40, 2))
     elsewhere[7] = points[7]
@@ -124,7 +124,7 @@ def test_a_report_depends_on_its_own_record_alone(method):
 @pytest.mark.parametrize("method", LOCAL)
 def test_the_answers_of_one_record_are_independent(method):
     """One lie told twice would tell on which of its answers a record lies: the budgets add up only without it."""
-    spec, mechanism, rows = make_spec(rows=20_000, attributes=ATTRIBUTES), make_local(method), 20_000
+    spec, mechanism, rows = make_spec(rows=20_000, attributes=ATTRIBUTES), make_mechanism(method), 20_000
     codes = {"night": np.ones(rows, dtype=np.int64), "colour": np.ones(rows, dtype=np.int64)}
     columns = mechanism.privatise(
         Records(np.full((rows, 2), 0.3), codes), spec, Budget(3.0, 1e-6), seeded(9)
@@ -149,7 +149,7 @@ def _in_few(values):
 @pytest.mark.parametrize("method", STREAMING)
 def test_parts_of_the_records_answer_as_all_of_them_do(method):
     """The same question, the same columns and the same cost, whatever the part holds."""
-    spec, mechanism = make_spec(rows=300), make_local(method)
+    spec, mechanism = make_spec(rows=300), make_mechanism(method)
     points = clusters(300)
     parts = [
         mechanism.privatise(Records(each), spec, Budget(1.0, 1e-6), seeded(5))
@@ -165,10 +165,10 @@ def test_parts_of_the_records_answer_as_all_of_them_do(method):
 @pytest.mark.parametrize("method", LOCAL)
 def test_answers_of_one_record_add_up_to_the_budget(method):
     spec = make_spec(attributes=ATTRIBUTES)
-    plan = make_local(method, attribute_share=0.3).plan(spec, Budget(2.0, 1e-6))
+    plan = make_mechanism(method, attribute_share=0.3).plan(spec, Budget(2.0, 1e-6))
     assert plan.budget.epsilon == pytest.approx(1.4)
     assert plan.attribute_epsilon == pytest.approx(0.3)
-    without = make_local(method, attribute_share=0).plan(spec, Budget(2.0, 1e-6))
+    without = make_mechanism(method, attribute_share=0).plan(spec, Budget(2.0, 1e-6))
     assert (without.budget.epsilon, without.attribute_epsilon) == (2.0, 0.0)
 
 
@@ -230,7 +230,7 @@ def test_reports_hold_nothing_but_answers():
 def test_tiny_data_gives_valid_mixtures(method):
     for points, epsilon in itertools.product([np.zeros((1, 2)), np.zeros((4, 2))], [0.01, 100.0]):
         spec = make_spec(rows=len(points))
-        mixture = run(make_local(method), Records(points), spec, Budget(epsilon, 1e-6), seeded(1)).mixture
+        mixture = run(make_mechanism(method), Records(points), spec, Budget(epsilon, 1e-6), seeded(1)).mixture
         assert np.isfinite(mixture.log_density(points)).all()
 
 

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from making import LOCAL, clusters, make_domain, make_local, make_spec
+from making import LOCAL, clusters, make_domain, make_mechanism, make_spec
 from scipy import stats
 
 from privmix.errors import UserError
@@ -111,7 +111,7 @@ def test_the_number_of_people_is_public_or_at_least_what_the_limit_allows():
 def test_the_reports_of_a_person_cost_the_budget_together(method, attributes, epsilon):
     """Whoever holds one record gives as many reports as who holds the most; the ledger has all of them."""
     spec, budget = people(4, epsilon, attributes=attributes)
-    mechanism = make_local(method)
+    mechanism = make_mechanism(method)
     plan = mechanism.plan(spec, budget)
     each = mechanism.reports_per_person(epsilon, 4)
     assert plan.per_person == each

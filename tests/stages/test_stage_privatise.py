@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from making import LOCAL, clusters, make_domain, make_local, make_spec, partitions_asked, write_clean
+from making import LOCAL, clusters, make_domain, make_mechanism, make_spec, partitions_asked, write_clean
 
 from privmix.artefacts import PrivateInfo, info_of, read_private, read_schema
 from privmix.mechanisms.adaptive_tree_response import oracle_of
@@ -62,7 +62,7 @@ def test_a_release_holds_reports_and_public_values_alone(make, method):
 
     But for what was asked in the light of earlier answers.
     """
-    said, rounds = [], not make_local(method).streams
+    said, rounds = [], not make_mechanism(method).streams
     for seed in (1, 2):
         path = make(method, *_records(2000, seed), "--release")
         info, [columns] = read_private(path)
@@ -83,7 +83,7 @@ def test_what_rounds_were_asked_follows_from_the_released_rows(make):
     """The one thing in the file that depends on answers tells nothing which the rows do not."""
     info, [columns] = read_private(make("adaptive_tree_response", *_records(3000), "--release", epsilon=3.0))
     spec = make_spec(rows=3000, attributes=ATTRIBUTES)
-    plan = make_local("adaptive_tree_response").plan(spec, Budget(3.0, 1e-6))
+    plan = make_mechanism("adaptive_tree_response").plan(spec, Budget(3.0, 1e-6))
     [asked] = info.asked
     assert set(asked) == {"partitions"}
     assert set(columns) == {"part", "a_night", "a_colour"}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from privmix.mechanisms import component_choice
 from privmix.mechanisms.base import Spec
 from privmix.mixture import boxes
 from privmix.mixture.em import Fit
@@ -142,8 +143,8 @@ def fitted(
     Shares that noise alone has made are fitted as well as any others, so the number of Gaussians is the one with the
     best criterion of Akaike (1974) for as many records as would leave the shares this uncertain. The variances are
     those before norm-sub, which leaves a share no more uncertain than it is large: n records without noise would leave
-    shares s with variances of s (1 - s) / n. Half a standard deviation of the
-    `noise` in one share, which could be hidden anywhere, is spread over the whole public box: no place is impossible.
+    shares s with variances of s (1 - s) / n. Half a standard deviation of the `noise` in one share, which could be
+    hidden anywhere, is spread over the whole public box: no place is impossible.
     """
     records = (1 - np.square(shares).sum()) / np.minimum(variances, np.square(shares)).sum()
     kept = shares > 0
@@ -153,17 +154,19 @@ def fitted(
         "upper": np.vstack([upper[kept], spec.domain.upper]),
         "weights": np.append((1 - anywhere) * shares[kept], anywhere),
     }
-    most = spec.n_components
-    sizes = spec.candidates or sorted({round(most ** (part / (SIZES - 1))) for part in range(SIZES)})
-    fits = [
-        boxes.fit(**boxed, n_components=number, floor=spec.floor, rng=rng, searches=searches)
-        for number in sorted({min(size, int(kept.sum())) for size in sizes})
-    ]
-    best = max(fits, key=lambda fit: records * fit.log_likelihood - PENALTY * fit.mixture.n_parameters())
-    used = best.mixture.n_components
+    supported, most = int(kept.sum()), spec.n_components
+
+    def of(number: int) -> Fit:
+        number = min(number, supported)
+        return boxes.fit(**boxed, n_components=number, floor=spec.floor, rng=rng, searches=searches)
+
     if spec.candidates:
-        note = f"{used} Gaussians, the number that the reports bear out best among {list(spec.candidates)}"
-        return replace(best, notes=(*best.notes, note))
+        return component_choice.freely(spec, of, records)
+    sizes = sorted({min(round(most ** (part / (SIZES - 1))), supported) for part in range(SIZES)})
+    best = max(
+        map(of, sizes), key=lambda fit: records * fit.log_likelihood - PENALTY * fit.mixture.n_parameters()
+    )
+    used = best.mixture.n_components
     if used < most:
         note = f"through this noise the reports bear out {used} of {most} Gaussians: more would fit the noise"
         return replace(best, notes=(*best.notes, note))
