@@ -37,14 +37,7 @@ def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
 
 def model_of(rows, *, geographic=True, epsilon=1.0):
     """A model file with this ledger."""
-    domain = make_domain()
-    if geographic:
-        kinds = ("latitude", "longitude")
-        axes = tuple(
-            axis.model_copy(update={"geographic": kind})
-            for axis, kind in zip(domain.axes, kinds, strict=True)
-        )
-        domain = domain.model_copy(update={"axes": axes})
+    domain = make_domain(dimensions=2 if geographic else 3)
     return ModelFile(
         notice="", domain=domain, mechanism="m", method="laplace_input", parameters={},
         privacy=Privacy(ledger=rows, epsilon=epsilon, **COMMON), models=(),
