@@ -76,7 +76,7 @@ class AdaptiveTreeResponse(LocalMechanism):
         for turn in range(rounds):
             if turn:
                 asked.append(next_question(asked, said, worth_cutting(rounds, plan)))
-            reports = survey.ask(turn, oracle_of(asked[turn], plan), asked[turn].locate(codes))
+            reports = survey.ask(turn, oracle_of(asked[turn], plan), codes, asked[turn].locate)
             said.append(told(asked[turn], reports, plan))
         return Answers({"part": survey.rows()}, {"partitions": [each.shape.packed() for each in asked]})
 

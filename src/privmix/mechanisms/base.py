@@ -39,6 +39,12 @@ class Records:
     def __len__(self) -> int:
         return len(self.points)
 
+    @classmethod
+    def joined(cls, parts: Sequence["Records"]) -> "Records":
+        """The records of all parts, whose persons are not needed."""
+        codes = {name: np.concatenate([part.codes[name] for part in parts]) for name in parts[0].codes}
+        return cls(np.concatenate([part.points for part in parts]), codes)
+
     def taken(self, rows: np.ndarray) -> "Records":
         """The records of these rows, in that order."""
         persons = None if self.persons is None else self.persons[rows]

@@ -11,7 +11,7 @@ channels add up by adaptive composition, whichever turns they were dealt. `ask` 
 Who has which turn stays in here until the rows are made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -47,8 +47,17 @@ class Survey:
         self._asked: dict[int, tuple[Questioner, np.ndarray]] = {}
         ledger.append(RandomizedResponse(label, epsilon))
 
-    def ask(self, turn: int, oracle: Questioner, codes: np.ndarray) -> np.ndarray:
-        """The reports of the people whose turn it is; `codes` are everybody's, and those of the others stay unread."""
+    def ask(
+        self,
+        turn: int,
+        oracle: Questioner,
+        codes: np.ndarray,
+        answer: Callable[[np.ndarray], np.ndarray] = lambda own: own,
+    ) -> np.ndarray:
+        """The reports of the people whose turn it is, of the `answer` that their codes have.
+
+        `codes` are everybody's, and those of the others stay unread.
+        """
         if turn in self._asked or oracle.epsilon > self._epsilon:
             raise UserError(
                 f"survey {self._label!r}: turn {turn} was asked before, or with more than ε = {self._epsilon:g}; "
@@ -58,7 +67,7 @@ class Survey:
             raise UserError(
                 f"survey {self._label!r}: {len(codes)} answers are not those of {len(self._turns)} people."
             )
-        own = codes[self._turns == turn]
+        own = answer(codes[self._turns == turn])
         reports = oracle.perturb(own, source=self._source, ledger=Ledger(), label=self._label)
         self._asked[turn] = oracle, reports
         return reports
