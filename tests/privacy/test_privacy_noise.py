@@ -169,4 +169,4 @@ def test_the_guard_sees_a_draw(tmp_path):
 def test_only_the_noise_functions_write_the_ledger():
     package = Path(privmix.__file__).parent
     writers = {path.name for path in package.rglob("*.py") if "ledger.append(" in path.read_text()}
-    assert writers == {"noise.py", "oracle.py", "selection.py", "tree.py"}
+    assert writers == {"noise.py", "oracle.py", "selection.py", "survey.py", "tree.py"}

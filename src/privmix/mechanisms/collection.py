@@ -16,7 +16,7 @@ import numpy as np
 from privmix.errors import UserError
 from privmix.mechanisms.base import Randomness, Records, Reports, Spec
 from privmix.mechanisms.local import LocalMechanism
-from privmix.privacy import order
+from privmix.privacy import noise, order
 from privmix.privacy.accounting import Budget
 from privmix.privacy.noise import NoiseSource
 
@@ -83,7 +83,7 @@ class Shuffler:
         for name, values in columns.items():
             rows[name] = values
         self._row, self.rows = rows.dtype, self.rows + count
-        bucket = self._source.integers(len(self._buckets), (count,))
+        bucket = noise.partition(count, len(self._buckets), source=self._source)
         for number, file in enumerate(self._buckets):
             file.write(rows[bucket == number].tobytes())
 
