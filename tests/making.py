@@ -82,7 +82,7 @@ def partitions_asked(rows, spec, plan):
     """What an adaptive tree response must have asked in each round, from the reports and public values alone."""
     deepest = halvings(spec, "").depth
     first, rounds = schedule(deepest, plan)
-    asked, said = [Partition.uniform(first, deepest)], []
+    asked, said = [Partition.even(first, deepest)], []
     for turn in range(rounds):
         if turn:
             asked.append(next_question(asked, said, worth_cutting(rounds, plan)))

@@ -163,7 +163,7 @@ def test_shares_of_all_rounds_are_unbiased_with_the_stated_variance(epsilon):
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
 def test_rounds_about_the_same_parts_are_averaged_without_bias(epsilon):
     """Weights by variances that were estimated round by round would lose a fifth of the whole."""
-    source, partition = SeededNoise(np.random.Generator(np.random.PCG64(3))), Partition.uniform(6, 12)
+    source, partition = SeededNoise(np.random.Generator(np.random.PCG64(3))), Partition.even(6, 12)
     plan, errors = _plan(make_spec(rows=4000), epsilon), []
     for _ in range(40):
         said, true = [], np.zeros(64)
@@ -181,7 +181,7 @@ def test_rounds_about_the_same_parts_are_averaged_without_bias(epsilon):
 def test_a_round_in_which_nobody_answered_says_nothing():
     spec, epsilon = make_spec(rows=4000), 4.0
     plan, deepest = _plan(spec, epsilon), halvings(spec, "").depth
-    coarse, fine = Partition.uniform(2, deepest), Partition.uniform(4, deepest)
+    coarse, fine = Partition.even(2, deepest), Partition.even(4, deepest)
     nobody = told(coarse, np.zeros(0, dtype=oracle_of(coarse, plan).report), plan)
     assert next_question([coarse], [nobody], 0.1) is coarse
     reports = oracle_of(fine, plan).perturb(
@@ -204,12 +204,12 @@ def test_a_partition_holds_every_code_once():
     assert sum(2.0 ** -depths.astype(float)) == 1.0
     places = rng.integers(32, size=100)
     assert np.array_equal(codes[partition.locate(places)], places >> (5 - depths[partition.locate(places)]))
-    assert len(Partition.uniform(3, 5)) == 8
+    assert len(Partition.even(3, 5)) == 8
 
 
 def _findings():
     """Four quarters, the first cut into quarters once more: two rounds on a line of 16 codes."""
-    coarse = Partition.uniform(2, 4)
+    coarse = Partition.even(2, 4)
     fine = Partition(Shape(0, (np.ones(1, bool), np.ones(2, bool), np.array([1, 0, 0, 0], bool),
                                np.ones(2, bool), np.zeros(4, bool))), 4)  # fmt: skip
     shares = (np.array([0.7, 0.1, 0.1, 0.1]), np.array([0.6, 0.1, 0.0, 0.0, 0.1, 0.1, 0.1]))

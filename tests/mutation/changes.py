@@ -1067,7 +1067,7 @@ CHANGES = (
     _change(
         "a release with noise that leaks through its low bits",
         "tests/stages/test_stage_privatise.py::test_noise_of_a_release_lies_on_the_lattice",
-        ("stages/job.py", "Randomness(ExactNoise(), np.random.default_rng())", "seeded(1, *purpose)"),
+        ("stages/job.py", "Randomness(ExactNoise(), fresh())", "seeded(1, *purpose)"),
     ),
     _change(
         "one lie for all attributes",
@@ -1144,7 +1144,7 @@ CHANGES = (
         (
             ADAPTIVE,
             "            reports = survey.ask(",
-            "            exact = Partition.uniform(first + 1, halving.depth).locate(codes[survey._turns == turn])\n"
+            "            exact = Partition.even(first + 1, halving.depth).locate(codes[survey._turns == turn])\n"
             "            if turn and np.mean(exact == 0) > 0.5:\n"
             "                asked[turn] = asked[0]\n"
             "            reports = survey.ask(",

@@ -72,7 +72,7 @@ class AdaptiveTreeResponse(LocalMechanism):
             label="round and part",
         )
         codes = halving.codes(points)
-        asked, said = [Partition.uniform(first, halving.depth)], []
+        asked, said = [Partition.even(first, halving.depth)], []
         for turn in range(rounds):
             if turn:
                 asked.append(next_question(asked, said, worth_cutting(rounds, plan)))

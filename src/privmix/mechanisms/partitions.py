@@ -40,7 +40,7 @@ class Partition:
         return np.searchsorted(own << (self.deepest - depths), codes, side="right") - 1
 
     @classmethod
-    def uniform(cls, depth: int, deepest: int) -> "Partition":
+    def even(cls, depth: int, deepest: int) -> "Partition":
         """All nodes of one depth."""
         splits = [np.full(1 << level, level < depth) for level in range(depth + 1)]
         return cls(Shape(0, tuple(splits)), deepest)

@@ -13,3 +13,8 @@ def stream(master_seed: int, *purpose: str | int | float) -> np.random.Generator
     text = "\x1f".join(repr(part) for part in purpose).encode()
     words = np.frombuffer(hashlib.blake2b(text, digest_size=32).digest(), dtype="<u4")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([master_seed, *words.tolist()])))
+
+
+def fresh() -> np.random.Generator:
+    """A stream that nobody can repeat, for what a release draws beside its noise."""
+    return np.random.default_rng()

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from privmix.artefacts import BENCHMARK_NOTICE, RELEASE_NOTICE, Domain, Privacy, dumps
 from privmix.errors import UserError
 from privmix.mechanisms import registry
@@ -15,6 +13,7 @@ from privmix.mechanisms.base import Mechanism, Randomness, Spec, seeded
 from privmix.privacy.accounting import Budget, Claim, account, distance
 from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Event, to_rows
+from privmix.privacy.streams import fresh
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Job:
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
         """The stream of this job for that purpose: no two jobs, budgets or settings share noise. A release has none."""
         if self.release:
-            return Randomness(ExactNoise(), np.random.default_rng())
+            return Randomness(ExactNoise(), fresh())
         settings = dumps({"method": self.method, **self.parameters})
         budget = (self.budget.epsilon, self.budget.delta)
         public = (domain.unit, domain.relation, domain.max_records_per_person, domain.rows)
