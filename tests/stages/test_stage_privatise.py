@@ -242,6 +242,20 @@ def test_a_release_has_no_seed_and_one_replicate(tmp_path, arguments, sentence):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("method", ["tree_response", "adaptive_tree_response"])
+def test_no_training_record_is_a_sentence(tmp_path, method):
+    points = clusters(5)
+    write_clean(tmp_path / "clean.parquet", make_domain(rows=5), points, train=np.zeros(5, dtype=bool))
+    done = _stage(
+        "--parameters", json.dumps({"method": method}), "--seed", "1",
+        "--clean", tmp_path / "clean.parquet", "--output", tmp_path / "private.parquet",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "there is no training record to report" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["clean.parquet"]
+
+
 def test_reports_are_read_with_the_budget_that_they_were_made_with(make, tmp_path):
     private = make("randomized_response", *_records(2000), epsilon=4.0)
     command = [sys.executable, "-m", "privmix.stages.fit", "--mechanism", "m", "--delta", "1e-6"]

@@ -140,9 +140,8 @@ class Reports:
     columns: Mapping[str, np.ndarray]
     events: Sequence[Event]
     claim: Claim
-    asked: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # public: what was asked in the light of earlier answers
+    # Public: what was asked, where earlier answers decided it.
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))

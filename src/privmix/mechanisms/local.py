@@ -46,9 +46,8 @@ class Answers:
     """What the records said of their coordinates: one row per report."""
 
     columns: Mapping[str, np.ndarray]
-    asked: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # public: what was asked, where earlier answers decided it
+    # Public: what was asked, where earlier answers decided it.
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))

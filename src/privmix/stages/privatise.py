@@ -21,8 +21,8 @@ def parts(clean: Path, *, by_person: bool, streams: bool) -> Iterator[Records]:
     read = (Records(points, codes) for points, codes in train_parts(clean))
     if streams:
         yield from read
-    else:
-        yield Records.joined(list(read))
+    elif some := list(filter(len, read)):
+        yield Records.joined(some)
 
 
 def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter) -> PrivateInfo:
