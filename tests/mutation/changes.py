@@ -41,6 +41,8 @@ ADAPTIVE = "mechanisms/adaptive_tree_response.py"
 SHARE_TREE = "mechanisms/share_tree.py"
 PARTITIONS = "mechanisms/partitions.py"
 SURVEY = "privacy/response/survey.py"
+RELEASE = "privacy/release.py"
+WITNESS = "privacy/witness.py"
 NOISY_TREE = "mechanisms/noisy_tree.py"
 NOISY_GRID = "mechanisms/noisy_grid.py"
 JOINT = "mechanisms/joint_moments.py"
@@ -63,6 +65,8 @@ OF_CHANNELS = "tests/privacy/test_privacy_response_channels.py"
 OF_REPORTS = "tests/privacy/test_privacy_response_reports.py"
 OF_REPLAY = "tests/mechanisms/test_mechanism_replay.py"
 OF_STREAMS = "tests/mechanisms/test_mechanism_streams.py"
+OF_LAWS = "tests/privacy/test_privacy_laws.py"
+OF_WITNESS = "tests/mechanisms/test_mechanism_witness.py"
 OF_SAMPLING = "tests/privacy/test_privacy_sampling.py"
 OF_OUTPUT_NOISE = "tests/mechanisms/test_mechanism_output_noise.py"
 OF_DP_SGD = "tests/mechanisms/test_mechanism_dp_sgd.py"
@@ -132,7 +136,6 @@ MEAN = "self._mean(exact.sums[k] / counts[k], counts[k]) * counts[k]"
 SECOND = "self._second_moment(exact.squares[k] / counts[k], counts[k]) * counts[k]"
 TRUE_COUNT = "max(exact.counts[k], 1.0)"
 PASS = "released = curator.release(kernel.em_pass(observations, mixture))"
-SELECTED = "ledger.append(Selection(label, epsilon))"
 
 TRUE_SHARES = (
     ADAPTIVE,
@@ -231,16 +234,26 @@ CHANGES = (
         (DP_EM, "sensitivity=sensitivity.second_moments(self.neighbours) /", "sensitivity=0.5 /"),
     ),
     # Ledger.
-    _change("Laplace event forgotten", WRITES, (NOISE, "ledger.append(Laplace(label, epsilon))", "pass")),
+    _change("releases forgotten", WRITES, (RELEASE, "    ledger.append(event)\n", "")),
     _change(
-        "Gaussian event forgotten", WRITES, (NOISE, "ledger.append(Gaussian(label, multiplier))", "pass")
+        "an audit sees another release than the world",
+        f"{OF_WITNESS}::test_a_witness_changes_nothing",
+        (WITNESS, "        return released\n", "        return draw()\n"),
     ),
     _change(
-        "response event forgotten",
-        f"{OF_REPORTS}::test_each_call_enters_the_ledger_once",
-        (ORACLE, "ledger.append(RandomizedResponse(label, self.epsilon))", "pass"),
+        "a replay draws anew",
+        f"{OF_WITNESS}::test_with_all_releases_held_fixed_the_output_does_not_depend_on_the_records",
+        (WITNESS, "        return _kept(before.released)\n", "        return draw()\n"),
     ),
-    _change("selection event forgotten", CHOICES, (SELECTION, SELECTED, "pass")),
+    _change(
+        "the law of Gaussian noise is twice as wide",
+        f"{OF_LAWS}::test_scores_are_standard_normal",
+        (
+            NOISE,
+            "Normal(sigma),\n        values,\n        lambda",
+            "Normal(2 * sigma),\n        values,\n        lambda",
+        ),
+    ),
     _change(
         "unknown events accepted", UNKNOWN, (LEDGER, "if type(event) not in KINDS.values():", "if False:")
     ),
@@ -415,7 +428,7 @@ CHANGES = (
     _change(
         "noise of the splits halved",
         SPLITS,
-        (TREE, "add_laplace(scores, scale)", "add_laplace(scores, scale / 2)"),
+        (TREE, "add_laplace(hidden, scale)", "add_laplace(hidden, scale / 2)"),
     ),
     _change("scores not clamped", SPLITS, (TREE, "np.maximum(-step, counts -", "1.0 * (counts -")),
     _change(
@@ -433,11 +446,6 @@ CHANGES = (
         "a person in a tree counts as one record", WORST_SHAPE, (TREE, "neighbours.records * (gain", "(gain")
     ),
     _change("the series of a tree cut short", WORST_SHAPE, (TREE, "TERMS = 200", "TERMS = 1")),
-    _change(
-        "decomposition event forgotten",
-        f"{OF_SHAPES}::test_noise_is_scaled_for_the_unit_and_written_once",
-        (TREE, "ledger.append(Decomposition(label, epsilon))", "pass"),
-    ),
     _change(
         "sensitivity of leaf counts halved",
         f"{OF_NOISY_TREE}::test_noise_has_the_scale_of_the_theorem",
@@ -578,8 +586,8 @@ CHANGES = (
         OF_SAMPLING + "::test_the_sum_is_over_the_sample_and_the_noise_is_as_stated",
         (
             NOISE,
-            "source.add_gaussian(values, multiplier * reach)",
-            "source.add_gaussian(values, multiplier * reach / 2)",
+            "    sigma = multiplier * reach\n",
+            "    sigma = multiplier * reach / 2\n",
         ),
     ),
     _change(

@@ -12,7 +12,9 @@ from typing import Literal, Protocol
 import numpy as np
 
 from privmix.errors import UserError
+from privmix.privacy.laws import DoubleExponential, Normal, PlanarExponential, SampledNormal
 from privmix.privacy.ledger import Gaussian, Laplace, Ledger, PlanarLaplace, SampledGaussian
+from privmix.privacy.release import release
 from privmix.privacy.validation import positive
 
 
@@ -101,9 +103,15 @@ def laplace(
     of them unless told; where each row is one record's own report, the number of columns.
     """
     reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 1, source)
-    released = source.add_laplace(values, reach / _check(epsilon, "epsilon"))
-    ledger.append(Laplace(label, epsilon))
-    return released
+    scale = reach / _check(epsilon, "epsilon")
+    return release(
+        Laplace(label, epsilon),
+        DoubleExponential(scale),
+        values,
+        lambda: source.add_laplace(values, scale),
+        source=source,
+        ledger=ledger,
+    )
 
 
 def gaussian(
@@ -122,9 +130,15 @@ def gaussian(
     lattice see `ExactNoise.add_gaussian`. `coordinates`: as for `laplace`.
     """
     reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 2, source)
-    released = source.add_gaussian(values, _check(multiplier, "multiplier") * reach)
-    ledger.append(Gaussian(label, multiplier))
-    return released
+    sigma = _check(multiplier, "multiplier") * reach
+    return release(
+        Gaussian(label, multiplier),
+        Normal(sigma),
+        values,
+        lambda: source.add_gaussian(values, sigma),
+        source=source,
+        ledger=ledger,
+    )
 
 
 def planar_laplace(
@@ -157,11 +171,16 @@ def planar_laplace(
         )
     rounding = source.rounding(2, 2)
     scale = (within + rounding) / _check(epsilon, "epsilon")
-    released = source.add_planar_laplace(places, scale)
     drawn = source.planar_scale(scale)
     anywhere = max((diameter + rounding) / drawn, epsilon)
-    ledger.append(PlanarLaplace(label, anywhere, within_m, epsilon, drawn / metre))
-    return released
+    return release(
+        PlanarLaplace(label, anywhere, within_m, epsilon, drawn / metre),
+        PlanarExponential(drawn),
+        places,
+        lambda: source.add_planar_laplace(places, scale),
+        source=source,
+        ledger=ledger,
+    )
 
 
 def gaussian_symmetric(
@@ -214,9 +233,15 @@ def sampled_gaussian(
     sample = np.flatnonzero(source.uniform((units,)) < rate)
     values = total(sample)
     reach = _check(sensitivity, "sensitivity") + _rounding(values, None, 2, source)
-    released = source.add_gaussian(values, multiplier * reach)
-    ledger.append(event)
-    return released
+    sigma = multiplier * reach
+    return release(
+        event,
+        SampledNormal(sigma, rate),
+        values,
+        lambda: source.add_gaussian(values, sigma),
+        source=source,
+        ledger=ledger,
+    )
 
 
 def partition(units: int, blocks: int, *, source: NoiseSource) -> np.ndarray:

@@ -23,8 +23,10 @@ probabilities.
 import numpy as np
 
 from privmix.errors import UserError
+from privmix.privacy.laws import Choice
 from privmix.privacy.ledger import Ledger, Selection
 from privmix.privacy.noise import NoiseSource
+from privmix.privacy.release import release
 from privmix.privacy.validation import positive
 
 RESOLUTION = 2.0**-53  # of one uniform number
@@ -107,7 +109,17 @@ def report_noisy_max(
     Only the option is released; the noisy score is not, and would cost extra.
     """
     exponents = _exponents(scores, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic, label=label)
-    ledger.append(Selection(label, epsilon))
+    return release(
+        Selection(label, epsilon),
+        Choice(),
+        exponents,
+        lambda: _drawn(exponents, source),
+        source=source,
+        ledger=ledger,
+    )
+
+
+def _drawn(exponents: np.ndarray, source: NoiseSource) -> int:
     coarse, fine = source.uniform((2, len(exponents)))
     uniform = np.maximum(coarse + RESOLUTION * fine, LEAST)
     # The upper tail of the Gumbel law, which decides for unlikely options, is where u is small and finely resolved.

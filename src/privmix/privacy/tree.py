@@ -41,9 +41,11 @@ import numpy as np
 
 from privmix.errors import UserError
 from privmix.privacy.exact import STEP
+from privmix.privacy.laws import Splits
 from privmix.privacy.ledger import Decomposition, Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.relation import Neighbours
+from privmix.privacy.release import release
 from privmix.privacy.validation import positive
 
 BASE = 2.0  # β: a child of an empty node is split with probability 1/(2β): noise alone dies out
@@ -62,14 +64,17 @@ class Shape:
     first: int
     splits: tuple[np.ndarray, ...]
 
+    def levels(self) -> list[np.ndarray]:
+        """The codes of all nodes of each level."""
+        nodes = [np.arange(1 << self.first, dtype=np.int64)]
+        for split in self.splits[:-1]:
+            nodes.append(halves(nodes[-1][split]))
+        return nodes
+
     def leaves(self) -> tuple[np.ndarray, np.ndarray]:
         """Code and depth of each leaf, level by level."""
-        codes, depths = [], []
-        nodes = np.arange(1 << self.first, dtype=np.int64)
-        for depth, split in enumerate(self.splits, self.first):
-            codes.append(nodes[~split])
-            depths.append(np.full(len(codes[-1]), depth, dtype=np.int64))
-            nodes = halves(nodes[split])
+        codes = [nodes[~split] for nodes, split in zip(self.levels(), self.splits, strict=True)]
+        depths = [np.full(len(own), depth, dtype=np.int64) for depth, own in enumerate(codes, self.first)]
         return np.concatenate(codes), np.concatenate(depths)
 
     def packed(self) -> str:
@@ -132,16 +137,27 @@ def decompose(
         )
     scale = path_loss(neighbours) / positive(epsilon, f"decomposition {label!r}: epsilon")
     step = decay(scale)
-    nodes, splits = np.arange(1 << first, dtype=np.int64), []
-    for level in range(depth - first):
+    law = Splits(scale)
+
+    def scores(nodes: np.ndarray, level: int) -> np.ndarray:
         counts = within(ordered, depth, nodes, first + level)
-        scores = np.maximum(-step, counts - (threshold + level * step))
-        split = source.add_laplace(scores, scale) > 0
-        splits.append(split)
-        nodes = halves(nodes[split])
-        if not len(nodes):
-            break
-    else:
-        splits.append(np.zeros(len(nodes), dtype=bool))
-    ledger.append(Decomposition(label, epsilon))
-    return Shape(first, tuple(splits))
+        return np.maximum(-step, counts - (threshold + level * step))
+
+    def draw() -> Shape:
+        nodes, splits = np.arange(1 << first, dtype=np.int64), []
+        for level in range(depth - first):
+            hidden = scores(nodes, level)
+            noisy = source.add_laplace(hidden, scale)
+            law.hidden.append((noisy - hidden) / scale)
+            splits.append(noisy > 0)
+            nodes = halves(nodes[splits[-1]])
+            if not len(nodes):
+                break
+        else:
+            splits.append(np.zeros(len(nodes), dtype=bool))
+        return Shape(first, tuple(splits))
+
+    def along(shape: Shape) -> list[np.ndarray]:
+        return [scores(nodes, level) for level, nodes in enumerate(shape.levels()[: depth - first])]
+
+    return release(Decomposition(label, epsilon), law, along, draw, source=source, ledger=ledger)

@@ -54,6 +54,10 @@ class GeneralizedResponse(Oracle):
         answers = respond(codes.astype(np.int64), self.categories, lie, source)
         return answers.astype(self.report)
 
+    def supports(self, reports: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Whether the answer is the code."""
+        return np.asarray(reports) == codes
+
     def support(self, reports: np.ndarray) -> np.ndarray:
         """How often each answer was given."""
         reports = np.asarray(reports)

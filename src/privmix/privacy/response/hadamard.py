@@ -60,6 +60,11 @@ class HadamardResponse(Oracle):
             reports[block] = 2 * (row - 1) + digit
         return reports
 
+    def supports(self, reports: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Whether the report says the code's digit."""
+        reports = np.asarray(reports).astype(np.int64)
+        return _digit(1 + reports // 2, np.asarray(codes, dtype=np.int64)) == reports % 2
+
     def support(self, reports: np.ndarray) -> np.ndarray:
         """How many reports say the digit of each answer, by one fast Walsh-Hadamard transform."""
         reports = np.asarray(reports)

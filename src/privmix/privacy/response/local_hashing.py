@@ -97,6 +97,10 @@ class LocalHashing(Oracle):
             reports["answer"][block] = respond(self.hashed(a, b, codes[block]), self.buckets, lie, source)
         return reports
 
+    def supports(self, reports: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Whether the report names the code's hash value."""
+        return self.hashed(reports["a"], reports["b"], codes) == reports["answer"]
+
     def support(self, reports: np.ndarray) -> np.ndarray:
         """How many reports name the hash value of each answer."""
         return self.support_of_runs(reports, np.zeros(1, dtype=np.int64), self.categories)[0]

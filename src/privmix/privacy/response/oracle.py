@@ -14,8 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from privmix.errors import UserError
+from privmix.privacy.laws import Channel
 from privmix.privacy.ledger import Ledger, RandomizedResponse
 from privmix.privacy.noise import NoiseSource
+from privmix.privacy.release import release
 
 # Between these bounds the 53 bits of a coin keep every ratio below e^ε, and k counters fit in memory.
 LEAST_EPSILON = 1e-6
@@ -68,6 +70,13 @@ class Oracle(ABC):
         """One report for each of the valid codes."""
 
     @abstractmethod
+    def supports(self, reports: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Whether each report supports the code beside it.
+
+        A report is e^ε times as likely for the answers that it supports as for the others: so each oracle is built.
+        """
+
+    @abstractmethod
     def support(self, reports: np.ndarray) -> np.ndarray:
         """How many reports support each answer: post-processing of the reports."""
 
@@ -84,8 +93,14 @@ class Oracle(ABC):
                 f"randomized response {label!r}: codes must lie in 0 ... {self.categories - 1}, "
                 "but some do not; clip or recode them."
             )
-        ledger.append(RandomizedResponse(label, self.epsilon))
-        return self._randomise(codes, source)
+        return release(
+            RandomizedResponse(label, self.epsilon),
+            Channel(self.epsilon, self.truth, self.supports),
+            codes,
+            lambda: self._randomise(codes, source),
+            source=source,
+            ledger=ledger,
+        )
 
     def estimate(self, support: np.ndarray, n: int) -> np.ndarray:
         """Unbiased share of each answer among n reports: (support/n - q) / (p - q).

@@ -28,6 +28,12 @@ def pack(marks: np.ndarray) -> np.ndarray:
     return np.packbits(marks, axis=1, bitorder="little")
 
 
+def marked(packed: np.ndarray, marks: np.ndarray) -> np.ndarray:
+    """Whether each row has the mark beside it."""
+    byte = packed[np.arange(len(packed)), np.asarray(marks) // 8]
+    return (byte >> (np.asarray(marks) % 8).astype(np.uint8)) & 1 == 1
+
+
 def count_marks(packed: np.ndarray, categories: int) -> np.ndarray:
     """How many rows have each mark."""
     total = np.zeros(categories, dtype=np.int64)

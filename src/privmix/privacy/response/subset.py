@@ -9,7 +9,7 @@ import numpy as np
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.response.coins import lies
 from privmix.privacy.response.oracle import Oracle
-from privmix.privacy.response.packing import blocks, count_marks, pack, packed_bytes, smallest
+from privmix.privacy.response.packing import blocks, count_marks, marked, pack, packed_bytes, smallest
 
 BLOCK = 1 << 22  # marks held at a time
 
@@ -98,6 +98,12 @@ class SubsetSelection(Oracle):
                 _mark_others(marks, rows, own[rows], drawn, source)
         marks[~lying, own[~lying]] = True
         return marks
+
+    def supports(self, reports: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Whether the set holds the code."""
+        if self.listed:
+            return (np.asarray(reports) == np.asarray(codes)[:, None]).any(axis=1)
+        return marked(reports, codes)
 
     def support(self, reports: np.ndarray) -> np.ndarray:
         """How many sets hold each answer."""

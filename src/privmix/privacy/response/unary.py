@@ -9,7 +9,7 @@ import numpy as np
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.response.coins import lies
 from privmix.privacy.response.oracle import Oracle
-from privmix.privacy.response.packing import blocks, count_marks, pack, packed_bytes
+from privmix.privacy.response.packing import blocks, count_marks, marked, pack, packed_bytes
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,10 @@ class UnaryEncoding(Oracle):
             marks[np.arange(len(own)), own] = source.integers(2, own.shape)
             reports[block] = pack(marks)
         return reports
+
+    def supports(self, reports: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Whether the code's mark is set."""
+        return marked(reports, codes)
 
     def support(self, reports: np.ndarray) -> np.ndarray:
         """How many records set each mark."""

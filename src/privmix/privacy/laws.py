@@ -1,0 +1,230 @@
+"""How a release is drawn, given the statistic behind it: what an audit compares with what was really drawn.
+
+A law states three things of a release that must stay secret and are therefore asked by audits alone:
+
+* `log_ratio`: ln P(released | mine) - ln P(released | other), the privacy loss of this very release between two
+  datasets with these statistics;
+* `distance`: the most that the pair can lose, in the unit of the ledger's event: μ for Gaussian noise, ε otherwise;
+* `scores`: numbers that are independent and standard normal if the release was drawn from the law, by the probability
+  integral transform (Rosenblatt 1952), made continuous for discrete laws with a uniform number of the audit's own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+SMALLEST = 5e-324
+
+
+class Law(Protocol):
+    """What an audit asks of a release."""
+
+    def log_ratio(self, released: Any, mine: Any, other: Any) -> float: ...
+    def distance(self, released: Any, mine: Any, other: Any) -> float: ...
+    def scores(self, released: Any, statistic: Any, rng: np.random.Generator) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Normal:
+    """The statistic plus independent N(0, scale²) numbers."""
+
+    scale: float
+
+    def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """(‖r - s'‖² - ‖r - s‖²) / 2σ², written without cancellation."""
+        step = np.ravel(mine - other) / self.scale
+        return float(step @ np.ravel((released - mine) / self.scale + (mine - other) / (2 * self.scale)))
+
+    def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """μ = ‖s - s'‖₂ / σ (Dong, Roth, Su 2022, Theorem 1)."""
+        return float(np.linalg.norm(np.ravel(mine - other))) / self.scale
+
+    def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The noise over its scale."""
+        return np.ravel(released - statistic) / self.scale
+
+
+@dataclass(frozen=True)
+class SampledNormal:
+    """The sum over a secret sample of the units plus independent N(0, scale²) numbers.
+
+    `mine` is the sum with a unit and `other` the sum without it, over the same sample of the others. The unit is in
+    the sample with probability `rate`.
+    """
+
+    scale: float
+    rate: float
+
+    def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """ln((1 - q) + q N(r; s, σ²) / N(r; s', σ²)): the sum that has the unit is a mixture over its being drawn."""
+        inside = Normal(self.scale).log_ratio(released, mine, other)
+        return float(np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + inside))
+
+    def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """μ of the unit's own sum once it is in the sample."""
+        return Normal(self.scale).distance(released, mine, other)
+
+    def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The noise over its scale."""
+        return Normal(self.scale).scores(released, statistic, rng)
+
+
+@dataclass(frozen=True)
+class DoubleExponential:
+    """The statistic plus independent Laplace(scale) numbers."""
+
+    scale: float
+
+    def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """(‖r - s'‖₁ - ‖r - s‖₁) / b."""
+        return float((np.abs(released - other) - np.abs(released - mine)).sum()) / self.scale
+
+    def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """ε = ‖s - s'‖₁ / b (Dwork, McSherry, Nissim, Smith 2006, Theorem 1)."""
+        return float(np.abs(mine - other).sum()) / self.scale
+
+    def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The noise over its scale, as normal numbers of the same rank."""
+        return normal_of_laplace(np.ravel(released - statistic) / self.scale)
+
+
+@dataclass(frozen=True)
+class PlanarExponential:
+    """Each row (n, 2) plus an independent vector e of density ∝ exp(-‖e‖ / scale)."""
+
+    scale: float
+
+    def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """Σ (‖r - s'‖ - ‖r - s‖) / scale over rows."""
+        farther = np.linalg.norm(released - other, axis=1) - np.linalg.norm(released - mine, axis=1)
+        return float(farther.sum()) / self.scale
+
+    def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """ε = Σ ‖s - s'‖ / scale, by the triangle inequality."""
+        return float(np.linalg.norm(mine - other, axis=1).sum()) / self.scale
+
+    def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Length, whose survival is (1 + ρ) exp(-ρ), and direction of each row's noise, as normal numbers."""
+        step = (released - statistic) / self.scale
+        length = np.linalg.norm(step, axis=1)
+        turn = np.arctan2(step[:, 1], step[:, 0]) / (2 * np.pi) + 0.5
+        return np.concatenate(
+            [-_normal(np.log1p(length) - length), _normal(np.log(np.maximum(turn, SMALLEST)))]
+        )
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Each code's report through a pure frequency oracle.
+
+    Of such an oracle the likelihood of a report is, up to a factor of the report alone, e^ε for the answers that it
+    supports and 1 for the others: so it is for every oracle in `privacy.response`.
+    """
+
+    epsilon: float
+    truth: float
+    supports: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+    def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """ε for each report that supports my answer and not the other, minus ε for each of which the reverse holds."""
+        more = np.count_nonzero(self.supports(released, mine)) - np.count_nonzero(
+            self.supports(released, other)
+        )
+        return self.epsilon * more
+
+    def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
+        """ε for each record with another answer."""
+        return self.epsilon * np.count_nonzero(mine != other)
+
+    def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """How many reports support the truth, which is binomial, as one normal number."""
+        from scipy.special import bdtr, bdtrc
+
+        reports = len(statistic)
+        if not reports:
+            return np.empty(0)
+        true = np.count_nonzero(self.supports(released, statistic))
+        below = bdtr(true - 1, reports, self.truth) if true else 0.0
+        above = bdtrc(true, reports, self.truth) if true < reports else 0.0
+        return np.array([_within(below, above, rng)])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One option, drawn with probabilities in proportion to exp(statistic)."""
+
+    def log_ratio(self, released: int, mine: np.ndarray, other: np.ndarray) -> float:
+        """The difference of its log probabilities."""
+        return float(_log_probabilities(mine)[released] - _log_probabilities(other)[released])
+
+    def distance(self, released: int, mine: np.ndarray, other: np.ndarray) -> float:
+        """The largest difference of any option's log probability; infinite where one is possible in one world alone."""
+        first, second = _log_probabilities(mine), _log_probabilities(other)
+        possible = np.isfinite(first) | np.isfinite(second)
+        return float(np.abs(first[possible] - second[possible]).max())
+
+    def scores(self, released: int, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Where the option stands among all, as one normal number."""
+        chances = np.exp(_log_probabilities(statistic))
+        return np.array([_within(chances[:released].sum(), chances[released + 1 :].sum(), rng)])
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Decisions: which of the hidden scores are above 0 after Laplace(scale) noise.
+
+    A statistic is a function that gives the scores, level by level, of the nodes of a released shape. `hidden` has the
+    noise over its scale that was drawn for them.
+    """
+
+    scale: float
+    hidden: list[np.ndarray] = field(default_factory=list)
+
+    def log_ratio(self, released: Any, mine: Callable[[Any], list], other: Callable[[Any], list]) -> float:
+        """The sum over decisions of the difference of their log probabilities."""
+        return float(self._log_probability(released, mine) - self._log_probability(released, other))
+
+    def distance(self, released: Any, mine: Callable[[Any], list], other: Callable[[Any], list]) -> float:
+        """The loss of these very decisions: what a pair can lose at most depends on which nodes are split."""
+        return abs(self.log_ratio(released, mine, other))
+
+    def scores(self, released: Any, statistic: Any, rng: np.random.Generator) -> np.ndarray:
+        """The hidden noise, as normal numbers."""
+        return normal_of_laplace(np.concatenate([np.empty(0), *self.hidden]))
+
+    def _log_probability(self, released: Any, statistic: Callable[[Any], list]) -> float:
+        total = 0.0
+        for split, scores in zip(released.splits, statistic(released), strict=False):
+            upwards = np.where(split, scores, -np.asarray(scores)) / self.scale
+            # ln P(x + Laplace(1) > 0): x - ln 2 below 0, and ln(1 - exp(-x) / 2) above.
+            total += np.where(
+                upwards < 0, upwards - np.log(2), np.log1p(-np.exp(-np.maximum(upwards, 0)) / 2)
+            ).sum()
+        return float(total)
+
+
+def normal_of_laplace(values: np.ndarray) -> np.ndarray:
+    """Numbers of Laplace(1) as standard normal numbers of the same rank, to full precision in the tails."""
+    return np.copysign(_normal(-np.abs(values) - np.log(2)), values)
+
+
+def _normal(log_probability: np.ndarray) -> np.ndarray:
+    """The normal number below which lies this much probability."""
+    from scipy.special import ndtri_exp
+
+    return ndtri_exp(np.minimum(log_probability, 0.0))
+
+
+def _log_probabilities(exponents: np.ndarray) -> np.ndarray:
+    top = exponents.max()
+    return exponents - (top + np.log(np.exp(exponents - top).sum()))
+
+
+def _within(below: float, above: float, rng: np.random.Generator) -> float:
+    """A normal number for an outcome with this much probability below and above it, uniform in between."""
+    part, inside = rng.random(), max(1.0 - below - above, 0.0)
+    if below <= above:
+        return float(_normal(np.log(max(below + part * inside, SMALLEST))))
+    return -float(_normal(np.log(max(above + part * inside, SMALLEST))))
