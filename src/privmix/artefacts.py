@@ -180,6 +180,23 @@ class Fitted(Part):
     notes: list[str] = []
 
 
+class Verdict(Part):
+    """What replaying the runs of a mechanism has shown. It fails if there is any finding."""
+
+    runs: int
+    releases: int  # all that were looked at
+    used: (
+        float  # the largest share of the claimed ε that any pair of worlds was seen to use, exactly computed
+    )
+    findings: list[str] = []  # a sentence each: what does not hold, where, and what is meant to hold
+    noise: list[float] = []  # the first numbers of the noise over its scale; none of a release
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
 class ModelFile(Part):
     """`data/models/<dataset>/<mechanism>/eps-<epsilon>.json`."""
 
@@ -190,6 +207,7 @@ class ModelFile(Part):
     parameters: dict[str, Any]
     privacy: Privacy
     models: tuple[Fitted, ...]
+    replay: Verdict | None = None  # of the runs that made these models; none where nothing is private
     failure: str | None = None  # a sentence, when the mechanism cannot work on this data
 
 
@@ -206,7 +224,46 @@ class PrivateInfo(Part):
     asked: list[dict[str, Any]]  # what each replicate was asked, where that depends on earlier answers
     seconds: list[float]  # per replicate; not in a release
     notes: list[str] = []  # what a reader should know
+    replay: Verdict | None = None
     failure: str | None = None
+
+
+class Bound(Part):
+    """A lower bound on ε that one score on one pair of worlds proves."""
+
+    pair: str
+    score: Literal["likelihood ratio", "difference", "learned"]
+    theorem: Literal["Clopper-Pearson", "Gaussian AUC", "pure AUC"]
+    auc: float
+    lower: float  # at 95 %, corrected for all bounds of the audit together
+    alarm: float  # at 99 %, corrected likewise: above the claim it is an alarm
+
+
+class Audit(Part):
+    """`data/audits/<mechanism>/eps-<epsilon>.json`: the game and the replay on crafted records."""
+
+    notice: str
+    mechanism: str
+    method: str
+    parameters: dict[str, Any]
+    epsilon: float  # claimed
+    delta: float
+    runs: int  # of each world, of each pair
+    bounds: list[Bound]
+    replay: Verdict | None
+    notes: list[str] = []  # what could not be measured, in sentences
+    failure: str | None = None
+    seconds: float
+
+    @property
+    def lower(self) -> float:
+        """The best lower bound at 95 %."""
+        return max((bound.lower for bound in self.bounds), default=0.0)
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether a bound at 99 % is above the claim."""
+        return any(bound.alarm > self.epsilon for bound in self.bounds)
 
 
 class ScoresInfo(Part):
