@@ -321,6 +321,11 @@ def read_model(path: Path) -> ModelFile:
     return ModelFile.model_validate_json(Path(path).read_text(encoding="utf-8"))
 
 
+def read_audit(path: Path) -> Audit:
+    """Read the JSON of an audit."""
+    return Audit.model_validate_json(Path(path).read_text(encoding="utf-8"))
+
+
 def with_info(schema: pa.Schema, info: Part) -> pa.Schema:
     """The schema carrying `info` in its metadata."""
     return schema.with_metadata({METADATA_KEY: info.model_dump_json().encode()})

@@ -18,6 +18,7 @@ RAW = "data/raw/{dataset}.raw"
 CLEAN = "data/clean/{dataset}.parquet"
 PRIVATE = "data/private/{dataset}/{mechanism}/eps-{epsilon}.parquet"
 MODEL = "data/models/{dataset}/{mechanism}/eps-{epsilon}.json"
+AUDIT = "data/audits/{mechanism}/eps-{epsilon}.json"
 SCORES = "data/scores/{dataset}/{mechanism}/eps-{epsilon}.parquet"
 
 

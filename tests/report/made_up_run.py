@@ -18,7 +18,9 @@ from privmix.artefacts import (
     BENCHMARK_NOTICE,
     RESULT_SCHEMA,
     Attribute,
+    Audit,
     Axis,
+    Bound,
     CleanInfo,
     Domain,
     Fitted,
@@ -27,6 +29,7 @@ from privmix.artefacts import (
     Proportion,
     RowCounts,
     ScoresInfo,
+    Verdict,
     clean_schema,
     write_json,
     write_table,
@@ -349,6 +352,8 @@ def _write_job(
         accountant=chosen.get("composition", "linear"),
         ledger=() if fails else LEDGERS[method](epsilon),
     )
+    if private and not fails:
+        _write_audit(root, name, chosen, epsilon, delta)
     model = ModelFile(
         notice=BENCHMARK_NOTICE,
         domain=domain,
@@ -357,6 +362,9 @@ def _write_job(
         parameters={key: value for key, value in chosen.items() if key != "method"},
         privacy=privacy,
         models=tuple(models),
+        replay=Verdict(runs=replicates, releases=210 * replicates, used=0.93)
+        if private and not fails
+        else None,
         failure=failure,
     )
     write_json(root / f"data/models/{data.name}/{name}/eps-{epsilon:g}.json", model)
@@ -370,6 +378,27 @@ def _write_job(
     )
     table = pa.Table.from_pylist(rows, RESULT_SCHEMA)
     write_table(root / f"data/scores/{data.name}/{name}/eps-{epsilon:g}.parquet", table, info)
+
+
+def _write_audit(root: Path, name: str, chosen: dict[str, Any], epsilon: float, delta: float) -> None:
+    share = 0.86 if delta else 0.4
+    bound = Bound(
+        pair="far corner", score="likelihood ratio", theorem="Gaussian AUC" if delta else "pure AUC", auc=0.7,
+        lower=share * epsilon, alarm=0.97 * share * epsilon,
+    )  # fmt: skip
+    audit = Audit(
+        notice=BENCHMARK_NOTICE,
+        mechanism=name,
+        method=chosen["method"],
+        parameters={key: value for key, value in chosen.items() if key != "method"},
+        epsilon=epsilon,
+        delta=delta,
+        runs=500,
+        bounds=[bound],
+        replay=Verdict(runs=3, releases=63, used=0.99),
+        seconds=4.0,
+    )
+    write_json(root / f"data/audits/{name}/eps-{epsilon:g}.json", audit)
 
 
 def _model(

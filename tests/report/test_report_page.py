@@ -108,6 +108,7 @@ def test_the_page_answers_first_and_shows_every_section(rendered):
         "Frontier: utility against privacy",
         "See it: the models at ε = 1",
         "Attack: was this record in the training data?",
+        "Audit: does each mechanism keep what it claims?",
         "Privacy ledger: what each mechanism released",
         "Proportions under randomized response",
         "Results",
@@ -250,7 +251,7 @@ def test_public_records_are_drawn_once_and_used_by_every_picture(tmp_path):
 
 
 def attack_section(html: str) -> str:
-    return html[html.index('<section id="attack"') : html.index('<section id="ledger"')]
+    return html[html.index('<section id="attack"') : html.index('<section id="audit"')]
 
 
 def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp_path):

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from privmix.report.alarm import broken_claims
+from privmix.report.audits import audited, findings
 from privmix.report.exposure import exposed_tile, isolated, unlimited
 from privmix.report.frames import Estimate, Scores
 from privmix.report.guarantee import guarantee
@@ -75,11 +76,16 @@ def _answer(run: Run, scores: Scores, dataset: str, trust: str, epsilon: float) 
                 _runner_up(measured),
                 _attack(run, scores, best),
                 isolated(run, scores, best),
+                audited(best),
                 guarantee(run, best),
             )
             if sentence
         ),
-        warnings=(*_useless(run, scores, best, kept, metric), *broken_claims(run, scores, best)),
+        warnings=(
+            *findings(best),
+            *broken_claims(run, scores, best),
+            *_useless(run, scores, best, kept, metric),
+        ),
         tiles=_tiles(run, scores, best, gap, metric),
     )  # fmt: skip
 

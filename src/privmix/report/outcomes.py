@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
-from privmix.artefacts import CleanData, CleanInfo, ModelFile, ScoresInfo, Trust
+from privmix.artefacts import Audit, CleanData, CleanInfo, ModelFile, ScoresInfo, Trust
 from privmix.catalog.entry import Entry
 from privmix.provenance import Provenance
 from privmix.settings import Settings
@@ -29,6 +29,7 @@ class Outcome:
     model: ModelFile | None = None
     scores: pa.Table | None = None
     scores_info: ScoresInfo | None = None
+    audit: Audit | None = None  # of the mechanism at this epsilon, whatever the dataset
 
     @property
     def private(self) -> bool:

@@ -11,6 +11,7 @@ from privmix.artefacts import Fitted
 from privmix.report import ledger_view, phrases, portraits, tables
 from privmix.report.alarm import reach
 from privmix.report.answer import Answer
+from privmix.report.audits import audit_rows, failing
 from privmix.report.exposure import unlimited, worst_person
 from privmix.report.figures import INK, Series, series
 from privmix.report.frames import Scores
@@ -22,6 +23,7 @@ from privmix.report.methods import mechanism_rows
 from privmix.report.nearby import NearbyRow, nearby_rows
 from privmix.report.outcomes import Material, Outcome, Run
 from privmix.report.proportions import Proportions, proportions
+from privmix.report.proven import proven
 from privmix.report.roc import roc
 
 
@@ -95,6 +97,9 @@ def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str
         trusts=[trust for trust in phrases.TRUST if trust in {look.trust for look in looks.values()}],
         failed=sum(outcome.failure is not None for outcome in run.outcomes),
         failures=tables.failure_rows(run),
+        audits=audit_rows(run),
+        failing=failing(run),
+        proven=proven(run, compared),
         mechanisms=mechanism_rows(run),
         unit=protected_unit(run),
         badges=BADGES,

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from privmix.report.alarm import broken_claims
+from privmix.report.audits import findings
 from privmix.report.frames import Scores
 from privmix.report.knowledge import knowledge_kept
 from privmix.report.limits import swap, swap_ceiling, tpr_ceiling
@@ -71,7 +72,7 @@ def _attack_row(run: Run, scores: Scores, outcome: Outcome, fprs: list[str]) -> 
         else "–",
         worst_ceiling=ceiling,
         away=_short(distance(min(away))) if away else "–",
-        broken=bool(broken_claims(run, scores, outcome)),
+        broken=bool(findings(outcome) or broken_claims(run, scores, outcome)),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from privmix import provenance, sweep
-from privmix.artefacts import ScoresInfo, info_of, read_clean, read_model, read_table, replacing
+from privmix.artefacts import ScoresInfo, info_of, read_audit, read_clean, read_model, read_table, replacing
 from privmix.privacy.streams import stream
 from privmix.report import frames, page
 from privmix.report.answer import answers
@@ -18,7 +18,7 @@ from privmix.stages import run as run_stage
 
 def read_outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
     """What the run has made of one job."""
-    model, scores = Path(job.path(sweep.MODEL)), Path(job.path(sweep.SCORES))
+    model, scores, audit = (Path(job.path(kind)) for kind in (sweep.MODEL, sweep.SCORES, sweep.AUDIT))
     table = read_table(scores) if scores.exists() else None
     return Outcome(
         dataset=job.dataset,
@@ -29,6 +29,7 @@ def read_outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
         model=read_model(model) if model.exists() else None,
         scores=table,
         scores_info=None if table is None else info_of(table, ScoresInfo),
+        audit=read_audit(audit) if audit.exists() else None,
     )
 
 

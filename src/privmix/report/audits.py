@@ -1,0 +1,121 @@
+"""What audits say of each claim: what was proven, what replays have shown, and what does not hold."""
+
+import math
+from dataclasses import dataclass
+
+from privmix.artefacts import Audit, Verdict
+from privmix.report.outcomes import Outcome, Run
+from privmix.report.phrases import count, percent, rounded
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """One mechanism at one epsilon: the claim beside what attacks prove of it."""
+
+    mechanism: str
+    trust: str
+    epsilon: float
+    proven: str
+    share: str
+    by: str
+    replayed: str
+    used: str
+    findings: tuple[str, ...]
+
+
+def audit_rows(run: Run) -> list[AuditRow]:
+    """One row per private mechanism and epsilon of which anything was audited, over all datasets."""
+    groups: dict[tuple[str, float], list[Outcome]] = {}
+    for outcome in run.outcomes:
+        if outcome.private:
+            groups.setdefault((outcome.mechanism, outcome.epsilon), []).append(outcome)
+    return [
+        _row(outcomes) for outcomes in groups.values() if outcomes[0].audit or any(map(_verdict, outcomes))
+    ]
+
+
+def findings(outcome: Outcome) -> tuple[str, ...]:
+    """What does not hold of one model, a sentence each."""
+    replay, audit = _verdict(outcome), outcome.audit
+    said = (
+        [f"{outcome.mechanism} fails its replay: {finding}" for finding in replay.findings] if replay else []
+    )
+    if audit is not None:
+        if audit.replay is not None:
+            said += [
+                f"{outcome.mechanism} fails its replay on crafted records: {finding}"
+                for finding in audit.replay.findings
+            ]
+        worst = max(audit.bounds, key=lambda bound: bound.alarm, default=None)
+        if worst is not None and audit.alarmed:
+            said.append(
+                f"{outcome.mechanism} breaks its claim: an attack on its releases ({worst.pair}) proves at least "
+                f"ε = {rounded(worst.alarm)} with 99\u00a0% confidence, but ε = {rounded(audit.epsilon)} is claimed."
+            )
+    return tuple(dict.fromkeys(said))
+
+
+def audited(outcome: Outcome) -> str | None:
+    """What audits have shown of one model that holds what it claims."""
+    parts, audit, replay = [], outcome.audit, _verdict(outcome)
+    if audit is not None and audit.bounds:
+        parts.append(
+            f"attacks on its releases in {count(audit.runs, 'run')} of each world prove "
+            f"ε ≥ {rounded(audit.lower)} of the claimed {rounded(audit.epsilon)}"
+        )
+    if replay is not None and replay.passed:
+        parts.append(
+            f"a replay of {count(replay.runs, 'run')} found that no release rests on more of one "
+            f"{_unit(outcome)} than its noise was made for, and that nothing else depends on the records"
+        )
+    if not parts:
+        return None
+    sentence = "; ".join(parts)
+    return f"Audit: {sentence}."
+
+
+def failing(run: Run) -> list[str]:
+    """The mechanisms with a model that does not hold what it claims."""
+    return list(dict.fromkeys(outcome.mechanism for outcome in run.outcomes if findings(outcome)))
+
+
+def _row(outcomes: list[Outcome]) -> AuditRow:
+    first, audit = outcomes[0], outcomes[0].audit
+    verdicts = [verdict for verdict in map(_verdict, outcomes) if verdict]
+    if audit is not None and audit.replay is not None:
+        verdicts.append(audit.replay)
+    best = max(audit.bounds, key=lambda bound: bound.lower, default=None) if audit else None
+    return AuditRow(
+        mechanism=first.mechanism,
+        trust=first.trust,
+        epsilon=first.epsilon,
+        proven=_at_least(best.lower) if best else "–",
+        share=_share(audit) if best else "",
+        by=f"{best.score}, {best.pair}; {best.theorem}" if best else "; ".join(audit.notes) if audit else "",
+        replayed=_replayed(verdicts),
+        used=percent(max(verdict.used for verdict in verdicts)) if verdicts else "–",
+        findings=tuple(dict.fromkeys(said for outcome in outcomes for said in findings(outcome))),
+    )
+
+
+def _verdict(outcome: Outcome) -> Verdict | None:
+    return outcome.model.replay if outcome.model else None
+
+
+def _unit(outcome: Outcome) -> str:
+    return outcome.model.privacy.unit if outcome.model else "record"
+
+
+def _at_least(lower: float) -> str:
+    return f"≥ {rounded(lower)}" if lower > 0 else "nothing"
+
+
+def _share(audit: Audit) -> str:
+    return percent(audit.lower / audit.epsilon) if math.isfinite(audit.epsilon) else ""
+
+
+def _replayed(verdicts: list[Verdict]) -> str:
+    if not verdicts:
+        return "–"
+    runs, releases = (sum(getattr(verdict, name) for verdict in verdicts) for name in ("runs", "releases"))
+    return f"{count(runs, 'run')}, {count(releases, 'release')}"
