@@ -19,6 +19,7 @@ from privmix.mixture.model import Mixture
 from privmix.privacy.response import LocalHashing
 from privmix.privacy.response.survey import unpacked
 
+PRIVATE = [name for name in registry.METHODS if registry.method_class(name).private]
 LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust != "central"]
 
 
@@ -26,6 +27,12 @@ def make_mechanism(method, **parameters):
     """A mechanism, local or not, with its defaults and what it must be told."""
     needed = {"within_m": 50_000} if method == "planar_laplace" else {}
     return registry.build(method, {**needed, **parameters})
+
+
+def quick_mechanism(method):
+    """The same, with one search for the mixture where it says how many."""
+    searched = "searches" in registry.method_class(method).__dataclass_fields__
+    return make_mechanism(method, **({"searches": 1} if searched else {}))
 
 
 def make_domain(dimensions=2, rows=1000, relation="replace_one", unit="record", attributes=(), max_records=1):

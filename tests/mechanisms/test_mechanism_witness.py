@@ -5,27 +5,17 @@ import math
 
 import numpy as np
 import pytest
-from making import clusters, make_mechanism, make_spec
+from making import PRIVATE, clusters, make_mechanism, make_spec, quick_mechanism
 
-from privmix.mechanisms import registry
 from privmix.mechanisms.base import Randomness, Records, seeded
 from privmix.mechanisms.running import run
 from privmix.privacy.accounting import Budget
 from privmix.privacy.noise import SeededNoise
 from privmix.privacy.witness import Astray, Replay, Witness
 
-PRIVATE = [name for name in registry.METHODS if registry.method_class(name).private]
-QUICK = {"searches": 1}
 BUDGET = Budget(1.0, 1e-6)
 PEOPLE = 100
 LIMIT = 3
-
-
-def _mechanism(name):
-    wanted = {
-        key: value for key, value in QUICK.items() if key in registry.method_class(name).__annotations__
-    }
-    return make_mechanism(name, **wanted)
 
 
 def _worlds(spec, relation):
@@ -63,7 +53,7 @@ def _assert_same_output(found, wanted):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_witness_changes_nothing(name):
-    spec, mechanism = _spec("record", "replace_one"), _mechanism(name)
+    spec, mechanism = _spec("record", "replace_one"), quick_mechanism(name)
     records, randomness = _worlds(spec, "replace_one")[0], seeded(1, name)
     watched = _played(mechanism, spec, Witness(copy.deepcopy(randomness.noise)), records, randomness.search)
     plain = _played(mechanism, spec, randomness.noise, records, randomness.search)
@@ -75,7 +65,7 @@ def test_a_witness_changes_nothing(name):
 @pytest.mark.parametrize("name", PRIVATE)
 def test_with_all_releases_held_fixed_the_output_does_not_depend_on_the_records(name, unit, relation):
     """And no release rests on more than its noise was scaled for."""
-    spec, mechanism, randomness = _spec(unit, relation), _mechanism(name), seeded(2, name)
+    spec, mechanism, randomness = _spec(unit, relation), quick_mechanism(name), seeded(2, name)
     mine, other = _worlds(spec, mechanism.relation(spec).relation)
     witness = Witness(randomness.noise)
     first = _played(mechanism, spec, witness, mine, randomness.search)
