@@ -93,7 +93,7 @@ def partitions_asked(rows, spec, plan):
     for turn in range(rounds):
         if turn:
             asked.append(next_question(asked, said, worth_cutting(rounds, plan)))
-        said.append(told(asked[turn], unpacked(rows, turn, oracle_of(asked[turn], plan)), plan))
+        said.append(told(asked[turn], [unpacked(rows, turn, oracle_of(asked[turn], plan))], plan))
     return asked
 
 

@@ -8,6 +8,7 @@ from making import assert_truthful, clusters, make_spec, partitions_asked
 from scipy import stats
 
 from privmix.errors import MechanismFailure
+from privmix.mechanisms import adaptive_tree_response, spool
 from privmix.mechanisms.adaptive_tree_response import (
     MOST_ROUNDS,
     AdaptiveTreeResponse,
@@ -26,7 +27,7 @@ from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import SeededNoise
 from privmix.privacy.response import GeneralizedResponse
-from privmix.privacy.response.survey import unpacked
+from privmix.privacy.response.survey import Survey, unpacked
 from privmix.privacy.tree import Shape
 
 ADAPTIVE = AdaptiveTreeResponse()
@@ -36,9 +37,25 @@ def _plan(spec, epsilon):
     return ADAPTIVE.plan(spec, Budget(epsilon, 0.0))
 
 
-def _answered(points, spec, epsilon, seed=1):
-    source, ledger = SeededNoise(np.random.Generator(np.random.PCG64(seed))), Ledger()
-    return ADAPTIVE.answer(points, spec, _plan(spec, epsilon), source, ledger), ledger
+def _source(seed=1):
+    return SeededNoise(np.random.Generator(np.random.PCG64(seed)))
+
+
+def _answered(points, spec, epsilon, seed=1, cuts=(), folder=None):
+    """The answers of all records, which come in parts that end at these rows."""
+    parts = map(Records, np.split(points, cuts))
+    said = list(ADAPTIVE.answered(parts, spec, _plan(spec, epsilon), _source(seed), folder))
+    rows = np.concatenate([answers.columns["part"] for answers, _ in said])
+    assert all(answers.asked == said[0][0].asked and set(answers.columns) == {"part"} for answers, _ in said)
+    return Answers({"part": rows}, said[0][0].asked), said[0][1]
+
+
+def _turns(answers, people, seed=1):
+    """The round of each record, which is drawn before all else; answers come out round by round."""
+    rounds = len(answers.asked["partitions"])
+    turns = Survey(np.ones(rounds), epsilon=1.0, source=_source(seed), label="").deal(people, Ledger())
+    assert np.array_equal(np.sort(turns), answers.columns["part"]["turn"])
+    return turns
 
 
 def _partitions(answers, spec):
@@ -85,7 +102,7 @@ def test_a_question_rests_on_the_answers_of_earlier_rounds_alone():
     """Whoever answers in round r moves no partition up to r, wherever they are; and moves later ones."""
     spec, points = make_spec(rows=6000), clusters(6000)
     answers, _ = _answered(points, spec, 4.0)
-    turns, asked = answers.columns["part"]["turn"], answers.asked["partitions"]
+    turns, asked = _turns(answers, 6000), answers.asked["partitions"]
     for turn in range(len(asked)):
         moved = points.copy()
         moved[turns == turn] = -0.7
@@ -97,13 +114,72 @@ def test_a_question_rests_on_the_answers_of_earlier_rounds_alone():
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0, 6.0])
 def test_every_round_tells_the_truth_as_often_as_stated(epsilon):
-    """Through all of `answer`, hashed or not; and the report has no other column."""
+    """Through all of `answered`, hashed or not; and the report has no other column."""
     spec, points = make_spec(rows=20_000), clusters(20_000)
     answers, _ = _answered(points, spec, epsilon)
-    asked, codes = _partitions(answers, spec), halvings(spec, "").codes(points)
-    assert set(answers.columns) == {"part"}
+    places = points[np.argsort(_turns(answers, 20_000), kind="stable")]
+    asked, codes = _partitions(answers, spec), halvings(spec, "").codes(places)
     oracles = [oracle_of(each, _plan(spec, epsilon)) for each in asked]
     assert_truthful(answers.columns["part"], oracles, [each.locate(codes) for each in asked])
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 6.0])
+def test_parts_of_the_records_are_asked_what_all_of_them_are(epsilon, tmp_path, monkeypatch):
+    """With the same draws the same questions and reports, from memory or from files, in whatever parts records come."""
+    spec, points = make_spec(rows=6000), clusters(6000)
+    whole, ledger = _answered(points, spec, epsilon)
+    monkeypatch.setattr(spool, "FEW", 1000)
+    for cuts in ([1, 1, 2500], range(100, 6000, 100)):
+        parts, cost = _answered(points, spec, epsilon, cuts=cuts, folder=tmp_path)
+        assert parts.asked == whole.asked
+        assert np.array_equal(parts.columns["part"], whole.columns["part"])
+        assert cost.events == ledger.events
+        assert len(cost.events) == 1
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 6.0])
+def test_rounds_that_are_read_part_by_part_are_asked_as_a_whole(epsilon, monkeypatch):
+    """How many rows are read at a time decides which draw is whose, and so the reports: the first question is public,
+    everybody answers in the round that was dealt, and every round tells the truth as often as it should."""
+    spec, points = make_spec(rows=20_000), clusters(20_000)
+    whole, _ = _answered(points, spec, epsilon)
+    monkeypatch.setattr(adaptive_tree_response, "PART", 300)
+    answers, _ = _answered(points, spec, epsilon)
+    assert answers.asked["partitions"][0] == whole.asked["partitions"][0]
+    rows = answers.columns["part"]
+    asked, turns = _partitions(answers, spec), _turns(answers, 20_000)
+    codes = halvings(spec, "").codes(points[np.argsort(turns, kind="stable")])
+    plan = _plan(spec, epsilon)
+    assert_truthful(rows, [oracle_of(each, plan) for each in asked], [each.locate(codes) for each in asked])
+    found = partitions_asked(rows, spec, plan)
+    assert answers.asked == {"partitions": [each.shape.packed() for each in found]}
+
+
+def test_attributes_stay_with_their_record(tmp_path):
+    """Through the files of the rounds, at a budget that hides nothing: who is on the right is at night, in colour 2."""
+    spec = make_spec(rows=4000, attributes=(("night", ("no", "yes")), ("colour", ("red", "green", "blue"))))
+    points = clusters(4000)
+    right = points[:, 0] > 0
+    codes = {"night": right.astype(np.int16), "colour": 2 * right.astype(np.int16)}
+    parts = [
+        Records(points[some], {name: code[some] for name, code in codes.items()})
+        for some in (slice(0, 1500), slice(1500, 4000))
+    ]
+    made = list(ADAPTIVE.reports(parts, spec, Budget(200.0, 0.0), seeded(1), tmp_path))
+    deepest, plan = halvings(spec, "").depth, _plan(spec, 200.0)
+    seen = 0
+    for reports in made:
+        assert np.array_equal(2 * reports.columns["a_night"], reports.columns["a_colour"])
+        asked = [Partition(Shape.unpacked(0, text), deepest) for text in reports.asked["partitions"]]
+        [turn] = set(reports.columns["part"]["turn"].tolist())
+        support = oracle_of(asked[turn], plan).support
+        own = unpacked(reports.columns["part"], turn, oracle_of(asked[turn], plan))
+        night = reports.columns["a_night"] == 1
+        lower, upper = halvings(spec, "").boxes(*asked[turn].nodes)
+        assert not support(own[night])[upper[:, 0] <= 0].any()
+        assert not support(own[~night])[lower[:, 0] >= 0].any()
+        seen += len(reports)
+    assert seen == 4000
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
@@ -145,7 +221,7 @@ def test_shares_of_all_rounds_are_unbiased_with_the_stated_variance(epsilon):
         asked, plan = _partitions(answers, spec), _plan(spec, epsilon)
         rows = answers.columns["part"]
         said = [
-            told(each, unpacked(rows, turn, oracle_of(each, plan)), plan) for turn, each in enumerate(asked)
+            told(each, [unpacked(rows, turn, oracle_of(each, plan))], plan) for turn, each in enumerate(asked)
         ]
         findings = Findings.pooled(asked, said)
         truth = np.mean(codes[:, None] >> (findings.deepest - findings.depths) == findings.codes, axis=0)
@@ -170,7 +246,7 @@ def test_rounds_about_the_same_parts_are_averaged_without_bias(epsilon):
         for people in (300, 350, 400, 450, 500):
             codes = (np.linspace(0, 8, people, endpoint=False) ** 2).astype(int)
             reports = oracle_of(partition, plan).perturb(codes, source=source, ledger=Ledger(), label="")
-            said.append(told(partition, reports, plan))
+            said.append(told(partition, [reports[:99], reports[99:]], plan))
             true += np.bincount(codes, minlength=64) / 2000
         errors.append(Findings.pooled([partition] * 5, said).tree.estimates - true)
     errors = np.array(errors)
@@ -182,7 +258,7 @@ def test_a_round_in_which_nobody_answered_says_nothing():
     spec, epsilon = make_spec(rows=4000), 4.0
     plan, deepest = _plan(spec, epsilon), halvings(spec, "").depth
     coarse, fine = Partition.even(2, deepest), Partition.even(4, deepest)
-    nobody = told(coarse, np.zeros(0, dtype=oracle_of(coarse, plan).report), plan)
+    nobody = told(coarse, [np.zeros(0, dtype=oracle_of(coarse, plan).report)], plan)
     assert next_question([coarse], [nobody], 0.1) is coarse
     reports = oracle_of(fine, plan).perturb(
         np.arange(800) % 16,
@@ -190,7 +266,7 @@ def test_a_round_in_which_nobody_answered_says_nothing():
         ledger=Ledger(),
         label="",
     )
-    said = told(fine, reports, plan)
+    said = told(fine, [reports], plan)
     both, alone = Findings.pooled([coarse, fine], [nobody, said]), Findings.pooled([fine], [said])
     assert np.array_equal(both.tree.estimates, alone.tree.estimates)
     assert np.array_equal(both.depths, np.full(16, 4))

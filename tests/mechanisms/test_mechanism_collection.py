@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from making import clusters, make_spec
 from scipy import stats
 
 from privmix.errors import UserError
-from privmix.mechanisms import collection
+from privmix.mechanisms import collection, spool
 from privmix.mechanisms.adaptive_tree_response import AdaptiveTreeResponse
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.collection import collect, shuffling
@@ -27,6 +28,7 @@ def _source(seed):
 def test_rows_come_out_whole_and_once(tmp_path, monkeypatch):
     """Numbers, rows of bytes and structured rows, through several buckets and parts of several sizes."""
     monkeypatch.setattr(collection, "BUCKET", 100)
+    monkeypatch.setattr(spool, "FEW", 300)
     number = np.arange(1000, dtype=np.uint16)
     marks = np.stack([number % 251, number // 251], axis=1).astype(np.uint8)
     pair = np.array([(value, value / 4) for value in number], dtype=[("a", "u2"), ("b", "f4")])
@@ -67,20 +69,27 @@ def test_the_ledger_of_one_part_is_that_of_all(tmp_path):
     assert said.claim.epsilon == 2.0
 
 
-def test_a_mechanism_that_asks_in_rounds_gets_all_records_at_once(tmp_path):
-    rng, parts = seeded(1), [Records(clusters(100)), Records(clusters(100)[:0])]
-    with shuffling(200, rng.noise, tmp_path) as shuffler:
-        said = collect(AdaptiveTreeResponse(), parts, make_spec(), Budget(1.0, 0.0), rng, shuffler)
-        assert said.asked
-        with pytest.raises(UserError, match="needs all records at once"):
-            collect(AdaptiveTreeResponse(), parts[:1] * 2, make_spec(), Budget(1.0, 0.0), rng, shuffler)
+def test_a_mechanism_that_asks_in_rounds_asks_every_record_once_whatever_the_parts(tmp_path):
+    """And says what it asked; rounds of one part alone would ask each part something else."""
+    rng, points = seeded(1), clusters(900)
+    parts = [Records(points[:400]), Records(points[:0]), Records(points[400:])]
+    with shuffling(900, rng.noise, tmp_path) as shuffler:
+        said = collect(AdaptiveTreeResponse(), parts, make_spec(rows=900), Budget(2.0, 0.0), rng, shuffler)
+        assert shuffler.rows == 900
+    assert len(said.events) == 1
+    assert said.claim.epsilon == 2.0
+    alone = AdaptiveTreeResponse().privatise(
+        Records(points), make_spec(rows=900), Budget(2.0, 0.0), seeded(1)
+    )
+    assert said.asked == alone.asked
+    assert not list(tmp_path.iterdir())
 
 
 def test_parts_that_spend_differently_are_a_defect(tmp_path):
     class Growing(LaplaceInput):
-        def privatise(self, records, spec, budget, rng):
-            half = Budget(budget.epsilon / (1 + len(records) % 2), budget.delta)
-            return super().privatise(records, spec, half, rng)
+        def answer(self, points, spec, plan, source, ledger):
+            half = Budget(plan.budget.epsilon / (1 + len(points) % 2), plan.budget.delta)
+            return super().answer(points, spec, replace(plan, budget=half), source, ledger)
 
     rng = seeded(1)
     parts = [Records(clusters(10)), Records(clusters(11))]

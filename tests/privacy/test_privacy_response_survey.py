@@ -14,52 +14,57 @@ def _source(seed=1):
     return SeededNoise(np.random.Generator(np.random.PCG64(seed)))
 
 
-def _survey(people, weights=(1.0, 1.0), ledger=None):
-    return Survey(weights, people, epsilon=1.0, source=_source(), ledger=ledger or Ledger(), label="question")
+def _survey(weights=(1.0, 1.0), epsilon=1.0):
+    return Survey(weights, epsilon=epsilon, source=_source(), label="question")
 
 
-def test_turns_follow_the_public_weights():
-    survey, codes = _survey(40_000, (3.0, 0.0, 1.0)), np.zeros(40_000, dtype=int)
-    counts = [len(survey.ask(turn, questioner(4, 1.0), codes)) for turn in range(3)]
-    assert np.array_equal(np.bincount(survey.rows()["turn"], minlength=3), counts)
+@pytest.mark.parametrize("parts", [[40_000], [1, 0, 24_999, 15_000]])
+def test_turns_follow_the_public_weights(parts):
+    survey = _survey((3.0, 0.0, 1.0))
+    turns = np.concatenate([survey.deal(people, Ledger()) for people in parts])
+    counts = np.bincount(turns, minlength=3)
     assert counts[1] == 0
-    assert sum(counts) == 40_000
+    assert counts.sum() == 40_000
     assert abs(counts[0] - 30_000) < 5 * np.sqrt(40_000 * 0.75 * 0.25)
 
 
 def test_however_many_turns_a_report_costs_one_channel():
-    ledger = Ledger()
-    survey = _survey(100, np.ones(7), ledger)
-    for turn in range(7):
-        survey.ask(turn, questioner(4, 1.0), np.zeros(100, dtype=int))
-    assert ledger.events == [RandomizedResponse("question", 1.0)]
+    """Of each part of the people alike: the ledger says what one of them spends."""
+    survey = _survey(np.ones(7))
+    for people in (100, 3, 1):
+        ledger = Ledger()
+        turns = survey.deal(people, ledger)
+        for turn in range(7):
+            survey.ask(turn, questioner(4, 1.0), np.zeros(np.count_nonzero(turns == turn), dtype=int))
+        assert ledger.events == [RandomizedResponse("question", 1.0)]
 
 
 def test_nobody_answers_twice_or_for_another_or_for_more():
-    survey = _survey(100)
-    codes = np.zeros(100, dtype=int)
-    with pytest.raises(UserError, match="99 answers are not those of 100 people"):
-        survey.ask(0, questioner(4, 1.0), codes[1:])
+    """Part by part or at once: no more answers in a turn than people who were dealt it, and all to one question."""
+    survey, oracle = _survey(), questioner(4, 1.0)
+    turns = survey.deal(100, Ledger())
+    first, second = (np.zeros(np.count_nonzero(turns == turn), dtype=int) for turn in (0, 1))
     with pytest.raises(UserError, match="more than ε = 1"):
-        survey.ask(0, questioner(4, 1.1), codes)
-    survey.ask(0, questioner(4, 1.0), codes)
-    with pytest.raises(UserError, match="asked before"):
-        survey.ask(0, questioner(4, 1.0), codes)
+        survey.ask(0, questioner(4, 1.1), first)
+    with pytest.raises(UserError, match="each person answers once"):
+        survey.ask(0, oracle, np.append(first, 0))
+    assert len(survey.ask(0, oracle, first[:10])) == 10
+    with pytest.raises(UserError, match="asked something else before"):
+        survey.ask(0, questioner(5, 1.0), first[10:])
+    assert len(survey.ask(0, oracle, first[10:])) == len(first) - 10
+    with pytest.raises(UserError, match="1 answers of turn 0, but 0 people still have it"):
+        survey.ask(0, oracle, first[:1])
+    assert len(survey.ask(1, questioner(1000, 1.0), second)) == len(second)
 
 
-def test_rows_are_those_of_the_people_whose_turn_it_was():
-    """At a budget that hides nothing: everybody's own answer to their own question, and no hash where there is none."""
-    survey = Survey((1.0, 1.0), 1000, epsilon=25.0, source=_source(), ledger=Ledger(), label="question")
-    few, many, codes = GeneralizedResponse(8, 25.0), LocalHashing(1 << 20, 25.0), np.arange(1000)
-    survey.ask(0, few, codes % 8)
-    survey.ask(1, many, codes)
-    rows = survey.rows()
-    plain, hashed = rows["turn"] == 0, rows["turn"] == 1
-    assert np.array_equal(rows["answer"][plain], codes[plain] % 8)
-    assert not rows["a"][plain].any()
-    assert not rows["b"][plain].any()
-    true = many.hashed(rows["a"][hashed], rows["b"][hashed], codes[hashed])
-    assert np.array_equal(rows["answer"][hashed], true)
+def test_answers_are_those_that_were_given():
+    """At a budget that hides nothing: everybody's own answer, in their order, hashed or not."""
+    survey, codes = _survey(epsilon=25.0), np.arange(1000)
+    turns = survey.deal(1000, Ledger())
+    few, many = GeneralizedResponse(8, 25.0), LocalHashing(1 << 20, 25.0)
+    assert np.array_equal(survey.ask(0, few, codes[turns == 0] % 8), codes[turns == 0] % 8)
+    reports = survey.ask(1, many, codes[turns == 1])
+    assert np.array_equal(many.hashed(reports["a"], reports["b"], codes[turns == 1]), reports["answer"])
 
 
 def test_the_questioner_is_the_one_of_least_variance():
@@ -78,6 +83,11 @@ def test_one_layout_holds_the_reports_of_every_turn(epsilon):
         for turn, oracle in enumerate(oracles)
     ]
     rows = np.concatenate([packed(reports, turn, layout) for turn, reports in enumerate(made)])
+    for turn, oracle in enumerate(oracles):
+        if isinstance(oracle, GeneralizedResponse) and "a" in layout.names:  # no hash where there is none
+            own = rows[rows["turn"] == turn]
+            assert not own["a"].any()
+            assert not own["b"].any()
     for turn, (reports, oracle) in enumerate(zip(made, oracles, strict=True)):
         assert np.array_equal(unpacked(rows, turn, oracle), reports)
     assert layout.itemsize <= 1 + 8 + (1 if epsilon < 5.5 else 4)

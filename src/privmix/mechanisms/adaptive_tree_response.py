@@ -8,7 +8,10 @@ of them nothing but that report: post-processing. So the protocol is sequentiall
 Jordan, Wainwright 2018, §2.1), and the ledger has one channel, whatever the number of rounds;
 `privacy.response.survey` has the proof and lets nobody answer twice. Where a person gives several reports, each with
 a part of ε, a later one may answer a question that an earlier one helped to choose: adaptive basic composition, as
-for any releases of one person. All else is post-processing: averaging over rounds, norm-sub, the fit.
+for any releases of one person. All else is post-processing: averaging over rounds, norm-sub, the fit. Until its round
+a record waits where it is: with many records, its place and its answered attributes are in a file without a name in the
+folder of the reports (`spool`), which is gone however the process ends and is no more part of what is released than
+the clean file is.
 
 A part that holds little is asked about as a whole again and again, together with its neighbours, and one that holds
 much is cut finer: people are not spent on levels where nothing is. The reports name the round; the partitions stand
@@ -22,21 +25,27 @@ and those same estimates enter the average, which is so a little too high there 
 rounds, the first partition and what is worth cutting were chosen by held-out likelihood on the Gowalla data.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
-from privmix.mechanisms.base import Spec, parameters
+from privmix.mechanisms import attributes
+from privmix.mechanisms.base import Records, Spec, parameters
+from privmix.mechanisms.bisection import Bisection
 from privmix.mechanisms.local import Answers, LocalMechanism, Plan, read_reports, responses_per_person
 from privmix.mechanisms.partitions import Findings, Partition
 from privmix.mechanisms.share_tree import Told, fitted
+from privmix.mechanisms.spool import PART, Spool, as_columns, as_rows, deal, spools
 from privmix.mechanisms.tree_response import halvings, visible_halvings
 from privmix.mixture.em import Fit
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
-from privmix.privacy.response.survey import Questioner, Survey, questioner, row_type, unpacked
+from privmix.privacy.response.packing import smallest
+from privmix.privacy.response.survey import Questioner, Survey, packed, questioner, row_type, unpacked
 from privmix.privacy.tree import Shape
 
 FIRST_HALVINGS = 6  # of the first partition, at most
@@ -49,36 +58,37 @@ LEAST_PART = 2_000  # no part is cut that holds fewer than one in so many
 class AdaptiveTreeResponse(LocalMechanism):
     """`searches`: restarts of the fit, which cost no privacy."""
 
-    streams: ClassVar[bool] = False
-
     searches: Annotated[int, Field(ge=1)] = 8
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
         """As many as tell most."""
         return responses_per_person(epsilon, limit)
 
-    def answer(
-        self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
-    ) -> Answers:
+    def answered(
+        self, parts: Iterable[Records], spec: Spec, plan: Plan, source: NoiseSource, folder: Path | None
+    ) -> Iterator[tuple[Answers, Ledger]]:
         """One answer per record, in the round that it drew; and what each round was asked."""
         halving = halvings(spec, "adaptive_tree_response")
         first, rounds = schedule(halving.depth, plan)
-        survey = Survey(
-            np.ones(rounds),
-            len(points),
-            epsilon=plan.budget.epsilon,
-            source=source,
-            ledger=ledger,
-            label="round and part",
-        )
-        codes = halving.codes(points)
-        asked, said = [Partition.even(first, halving.depth)], []
-        for turn in range(rounds):
-            if turn:
-                asked.append(next_question(asked, said, worth_cutting(rounds, plan)))
-            reports = survey.ask(turn, oracle_of(asked[turn], plan), codes, asked[turn].locate)
-            said.append(told(asked[turn], reports, plan))
-        return Answers({"part": survey.rows()}, {"partitions": [each.shape.packed() for each in asked]})
+        survey = Survey(np.ones(rounds), epsilon=plan.budget.epsilon, source=source, label="round and part")
+        ledger = Ledger()
+        with spools(rounds, folder) as waiting, spools(rounds, folder) as answered:
+            for records in parts:
+                ledger = Ledger()
+                turns = survey.deal(len(records), ledger)
+                deal(waiting_rows(records, halving, spec, plan, source, ledger), turns, waiting)
+            asked, said = [Partition.even(first, halving.depth)], []
+            for turn in range(rounds):
+                if turn:
+                    asked.append(next_question(asked, said, worth_cutting(rounds, plan)))
+                reports = ask(survey, turn, asked[turn], plan, waiting[turn], answered[turn])
+                said.append(told(asked[turn], reports, plan))
+            public = {"partitions": [each.shape.packed() for each in asked]}
+            layout = row_type([oracle_of(each, plan) for each in asked])
+            for turn in range(rounds):
+                for columns in map(as_columns, answered[turn].parts(PART)):
+                    rows = packed(columns["part"], turn, layout)
+                    yield Answers({**columns, "part": rows}, public), ledger
 
     def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> Fit:
         """The rounds pooled, consistent shares of what is worth telling apart, and a mixture of that."""
@@ -87,7 +97,7 @@ class AdaptiveTreeResponse(LocalMechanism):
         oracles = [oracle_of(partition, plan) for partition in asked]
         rows = read_reports(answers.columns["part"], row_type(oracles))
         said = [
-            told(partition, unpacked(rows, turn, oracle), plan)
+            told(partition, [unpacked(rows, turn, oracle)], plan)
             for turn, (partition, oracle) in enumerate(zip(asked, oracles, strict=True))
         ]
         threshold = worth_cutting(len(asked), plan)
@@ -109,6 +119,27 @@ class AdaptiveTreeResponse(LocalMechanism):
         return fit
 
 
+def waiting_rows(
+    records: Records, halving: Bisection, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
+) -> np.ndarray:
+    """What waits for a round: where each record is, as fine as may be asked, and its answered attributes."""
+    codes = halving.codes(spec.inside(records.points)).astype(smallest(1 << halving.depth))
+    others = attributes.answer(records.codes, spec.domain, plan.attribute_epsilon, source, ledger)
+    return as_rows({"code": codes, **others})
+
+
+def ask(
+    survey: Survey, turn: int, partition: Partition, plan: Plan, waiting: Spool, answered: Spool
+) -> Iterator[np.ndarray]:
+    """The reports of those who wait for this round, as they come; they go to those that were answered."""
+    for rows in waiting.parts(PART):
+        columns = as_columns(rows)
+        part = partition.locate(columns.pop("code"))
+        reports = survey.ask(turn, oracle_of(partition, plan), part)
+        answered.add(as_rows({"part": reports, **columns}))
+        yield reports
+
+
 def schedule(deepest: int, plan: Plan) -> tuple[int, int]:
     """The halvings to the first partition, and the number of rounds: fewer of both where noise hides more."""
     visible = visible_halvings(plan)
@@ -127,10 +158,14 @@ def oracle_of(partition: Partition, plan: Plan) -> Questioner:
     return questioner(len(partition), plan.budget.epsilon)
 
 
-def told(partition: Partition, reports: np.ndarray, plan: Plan) -> Told:
-    """What the reports of one round say of its parts."""
-    oracle = oracle_of(partition, plan)
-    return Told.by(oracle, oracle.support(reports), len(reports), plan.per_person)
+def told(partition: Partition, reports: Iterable[np.ndarray], plan: Plan) -> Told:
+    """What the reports of one round, which may come in several arrays, say of its parts."""
+    oracle, number = oracle_of(partition, plan), 0
+    support = np.zeros(len(partition), dtype=np.int64)
+    for some in reports:
+        support += oracle.support(some)
+        number += len(some)
+    return Told.by(oracle, support, number, plan.per_person)
 
 
 def next_question(asked: list[Partition], said: list[Told], threshold: float) -> Partition:

@@ -12,8 +12,9 @@ all can count, is public. Rows are in no order (`collection`). The fit is post-p
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -59,8 +60,6 @@ class LocalMechanism(Mechanism):
 
     trust: ClassVar[Trust] = "local"
     chooses_components: ClassVar[bool] = True
-    # Whether `answer` may be called on one part of the records after another.
-    streams: ClassVar[bool] = True
 
     attribute_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
 
@@ -69,6 +68,20 @@ class LocalMechanism(Mechanism):
     ) -> Answers:
         """Each point's answer, which depends on no other point; the ledger gets what one answer costs."""
         raise NotImplementedError
+
+    def answered(
+        self, parts: Iterable[Records], spec: Spec, plan: Plan, source: NoiseSource, folder: Path | None
+    ) -> Iterator[tuple[Answers, Ledger]]:
+        """The answers of all records, attributes too, and what one record's cost; part by part, as far as they can be.
+
+        Where earlier answers decide what others are asked, a mechanism has this in place of `answer`. Records that wait
+        for their question wait in nameless files in the folder, or in memory where there is none.
+        """
+        for records in parts:
+            ledger = Ledger()
+            answers = self.answer(spec.inside(records.points), spec, plan, source, ledger)
+            others = attributes.answer(records.codes, spec.domain, plan.attribute_epsilon, source, ledger)
+            yield replace(answers, columns={**answers.columns, **others}), ledger
 
     def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> Fit:
         """The mixture behind the answers, whose order means nothing: post-processing."""
@@ -114,18 +127,27 @@ class LocalMechanism(Mechanism):
             reports=each * units(spec.domain),
         )
 
-    def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
-        """The reports of these records, in their order; `collection.collect` takes the order away."""
-        plan, ledger = self.plan(spec, budget), Ledger()
+    def reports(
+        self,
+        parts: Iterable[Records],
+        spec: Spec,
+        budget: Budget,
+        rng: Randomness,
+        folder: Path | None = None,
+    ) -> Iterator[Reports]:
+        """The reports of the records of all parts; `collection.collect` takes their order away."""
+        plan = self.plan(spec, budget)
         if spec.domain.unit == "person":
-            rows = order.picked(records.units("person"), plan.per_person, source=rng.noise).ravel()
-            records = records.taken(rows)
-        answers = self.answer(spec.inside(records.points), spec, plan, rng.noise, ledger)
-        others = attributes.answer(records.codes, spec.domain, plan.attribute_epsilon, rng.noise, ledger)
-        events = ledger.events * plan.per_person
-        return Reports(
-            {**answers.columns, **others}, events, claim(events, budget, self.accountant), answers.asked
-        )
+            parts = (_picked(records, plan.per_person, rng.noise) for records in parts)
+        for answers, ledger in self.answered(parts, spec, plan, rng.noise, folder):
+            events = ledger.events * plan.per_person
+            yield Reports(answers.columns, events, claim(events, budget, self.accountant), answers.asked)
+
+    def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
+        """The reports of these records, in memory."""
+        parts = list(self.reports([records], spec, budget, rng))
+        columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
+        return replace(parts[0], columns=columns)
 
     def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """A mixture from the answers, and the shares of the attributes' values."""
@@ -139,6 +161,10 @@ class LocalMechanism(Mechanism):
         shares = attributes.proportions(view.columns, spec.domain, plan.attribute_epsilon, plan.per_person)
         notes = [*fitted.notes, *self.remarks(view.events, spec, plan)]
         return Release(fitted.mixture, view.events, view.claim, proportions=shares, notes=notes)
+
+
+def _picked(records: Records, each: int, source: NoiseSource) -> Records:
+    return records.taken(order.picked(records.units("person"), each, source=source).ravel())
 
 
 def units(domain: Domain) -> int:

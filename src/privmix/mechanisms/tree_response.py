@@ -35,7 +35,7 @@ from privmix.mixture.em import Fit
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.response import GeneralizedResponse
-from privmix.privacy.response.survey import Questioner, Survey, questioner, row_type, unpacked
+from privmix.privacy.response.survey import Questioner, Survey, packed, questioner, row_type, unpacked
 
 MOST_DIMENSIONS = 3
 MOST_HALVINGS = 30  # as many parts as an answer may be hashed from
@@ -70,17 +70,15 @@ class TreeResponse(LocalMechanism):
         """One answer per record, at the level that it drew."""
         halving, depths, oracles = self.questions(spec, plan)
         survey = Survey(
-            np.ones(len(depths)),
-            len(points),
-            epsilon=plan.budget.epsilon,
-            source=source,
-            ledger=ledger,
-            label="level and part",
+            np.ones(len(depths)), epsilon=plan.budget.epsilon, source=source, label="level and part"
         )
-        codes = halving.codes(points)
+        codes, turns = halving.codes(points), survey.deal(len(points), ledger)
+        rows = np.empty(len(points), dtype=row_type(oracles))
         for level, (depth, oracle) in enumerate(zip(depths, oracles, strict=True)):
-            survey.ask(level, oracle, codes >> (halving.depth - depth))
-        return Answers({"part": survey.rows()})
+            own = turns == level
+            reports = survey.ask(level, oracle, codes[own] >> (halving.depth - depth))
+            rows[own] = packed(reports, level, rows.dtype)
+        return Answers({"part": rows})
 
     def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> Fit:
         """The parts with significant shares, opened level by level; consistent shares; a mixture of the leaves."""

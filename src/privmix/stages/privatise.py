@@ -13,22 +13,19 @@ from privmix.privacy.accounting import Claim
 from privmix.stages import job as jobs
 
 
-def parts(clean: Path, *, by_person: bool, streams: bool) -> Iterator[Records]:
-    """The training records: part by part, or all at once where a person's records or a mechanism need it."""
+def parts(clean: Path, *, by_person: bool) -> Iterator[Records]:
+    """The training records: part by part, or all at once where a person's records must stand together."""
     if by_person:
         yield training_records(read_clean(clean))
         return
-    read = (Records(points, codes) for points, codes in train_parts(clean))
-    if streams:
-        yield from read
-    elif some := list(filter(len, read)):
-        yield Records.joined(some)
+    for points, codes in train_parts(clean):
+        yield Records(points, codes)
 
 
 def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter) -> PrivateInfo:
     """The reports of every replicate, and what the file says of them."""
     domain = clean_info(clean).domain
-    spec, need = job.spec(domain), {"by_person": domain.unit == "person", "streams": job.mechanism.streams}
+    spec, by_person = job.spec(domain), domain.unit == "person"
     reports, asked, seconds, failure = [], [], [], None
     claim, events = Claim(job.budget.epsilon, job.budget.delta), ()
     try:
@@ -36,7 +33,9 @@ def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter) -> PrivateI
             began = time.perf_counter()
             rng = job.randomness(domain, "privatise", replicate)
             with shuffling(domain.rows, rng.noise, writer.folder) as shuffler:
-                said = collect(job.mechanism, parts(clean, **need), spec, job.budget, rng, shuffler)
+                said = collect(
+                    job.mechanism, parts(clean, by_person=by_person), spec, job.budget, rng, shuffler
+                )
                 for columns in shuffler.parts():
                     writer.write(columns)
             claim, events = said.claim, tuple(said.events)

@@ -7,11 +7,12 @@ a report is that of one channel: ε-LDP. A question may depend on the reports of
 is asked it is a question fixed beforehand, and later questions see of them nothing but their report, which is
 post-processing (sequentially interactive protocols in Duchi, Jordan, Wainwright 2018, §2.1). So the ledger gets one
 channel, whatever the number of turns. Here each report counts as one person's; where somebody gives several, their
-channels add up by adaptive composition, whichever turns they were dealt. `ask` refuses a turn that was asked before.
-Who has which turn stays in here until the rows are made.
+channels add up by adaptive composition, whichever turns they were dealt. People may come and answer part by part: the
+question of a turn is the same for all of them, and `ask` refuses another one, a larger ε, and more answers than there
+are people whose turn it is and who have not answered. Who has which turn is told to nobody but in the reports.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -27,58 +28,37 @@ Questioner = GeneralizedResponse | LocalHashing
 
 
 class Survey:
-    """The turns of so many people, and the answers of each turn once it is asked."""
+    """The turns that people are dealt, and who of them may still answer."""
 
-    def __init__(
-        self,
-        weights: Sequence[float],
-        people: int,
-        *,
-        epsilon: float,
-        source: NoiseSource,
-        ledger: Ledger,
-        label: str,
-    ) -> None:
-        bounds = np.cumsum(weights) / np.sum(weights)
-        self._turns = np.minimum(
-            np.searchsorted(bounds, source.uniform((people,)), side="right"), len(bounds) - 1
-        )
+    def __init__(self, weights: Sequence[float], *, epsilon: float, source: NoiseSource, label: str) -> None:
+        self._bounds = np.cumsum(weights) / np.sum(weights)
         self._epsilon, self._source, self._label = epsilon, source, label
-        self._asked: dict[int, tuple[Questioner, np.ndarray]] = {}
-        ledger.append(RandomizedResponse(label, epsilon))
+        self._waiting = np.zeros(len(weights), dtype=np.int64)  # people of each turn who have not answered
+        self._asked: dict[int, Questioner] = {}
 
-    def ask(
-        self,
-        turn: int,
-        oracle: Questioner,
-        codes: np.ndarray,
-        answer: Callable[[np.ndarray], np.ndarray] = lambda own: own,
-    ) -> np.ndarray:
-        """The reports of the people whose turn it is, of the `answer` that their codes have.
+    def deal(self, people: int, ledger: Ledger) -> np.ndarray:
+        """The turn of each of so many people, (people,); the ledger gets what the report of one of them costs."""
+        last = len(self._bounds) - 1
+        draws = self._source.uniform((people,))
+        turns = np.minimum(np.searchsorted(self._bounds, draws, side="right"), last)
+        self._waiting += np.bincount(turns, minlength=last + 1)
+        ledger.append(RandomizedResponse(self._label, self._epsilon))
+        return turns
 
-        `codes` are everybody's, and those of the others stay unread.
-        """
-        if turn in self._asked or oracle.epsilon > self._epsilon:
+    def ask(self, turn: int, oracle: Questioner, answers: np.ndarray) -> np.ndarray:
+        """The reports of people whose turn it is and who have these answers: all of them, or some after others."""
+        if oracle.epsilon > self._epsilon or self._asked.setdefault(turn, oracle) != oracle:
             raise UserError(
-                f"survey {self._label!r}: turn {turn} was asked before, or with more than ε = {self._epsilon:g}; "
-                "each person answers once."
+                f"survey {self._label!r}: turn {turn} was asked something else before, "
+                f"or with more than ε = {self._epsilon:g}; each turn has one question."
             )
-        if len(codes) != len(self._turns):
+        if len(answers) > self._waiting[turn]:
             raise UserError(
-                f"survey {self._label!r}: {len(codes)} answers are not those of {len(self._turns)} people."
+                f"survey {self._label!r}: {len(answers)} answers of turn {turn}, but {self._waiting[turn]} people "
+                "still have it; each person answers once."
             )
-        own = answer(codes[self._turns == turn])
-        reports = oracle.perturb(own, source=self._source, ledger=Ledger(), label=self._label)
-        self._asked[turn] = oracle, reports
-        return reports
-
-    def rows(self) -> np.ndarray:
-        """Everybody's report in one layout, in the order of the people."""
-        layout = row_type([oracle for oracle, _ in self._asked.values()])
-        rows = np.zeros(len(self._turns), dtype=layout)
-        for turn, (_, reports) in self._asked.items():
-            rows[self._turns == turn] = packed(reports, turn, layout)
-        return rows
+        self._waiting[turn] -= len(answers)
+        return oracle.perturb(answers, source=self._source, ledger=Ledger(), label=self._label)
 
 
 def questioner(categories: int, epsilon: float) -> Questioner:
