@@ -432,22 +432,25 @@ def clean_info(path: Path) -> CleanInfo:
 
 def train_batches(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
     """The training points of a clean Parquet, so many rows at a time, (n, d): for `mixture.stream`."""
-    for points, _ in train_parts(path, rows):
+    for points, _, _ in train_parts(path, rows):
         yield points
 
 
-def train_parts(path: Path, rows: int = 2**17) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-    """The training points and the codes of their attributes, so many rows at a time."""
+def train_parts(
+    path: Path, rows: int = 2**17, *, with_persons: bool = False
+) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]]:
+    """The training points, the codes of their attributes, and if wanted whose they are; so many rows at a time."""
     # Without these two Arrow holds the whole of the wanted columns, or of a row group of them, while it reads.
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
         axes = [name for name in file.schema_arrow.names if name.startswith("x")]
         codes = [name for name in file.schema_arrow.names if name.startswith("c_")]
-        for batch in file.iter_batches(rows, columns=[*axes, *codes, "split"], use_threads=False):
+        wanted = [*axes, *codes, *(["person"] if with_persons else [])]
+        for batch in file.iter_batches(rows, columns=[*wanted, "split"], use_threads=False):
             split = batch.column("split")
             train = np.from_dlpack(split.indices) == split.dictionary.to_pylist().index("train")
-            read = {name: np.from_dlpack(batch.column(name))[train] for name in (*axes, *codes)}
+            read = {name: np.from_dlpack(batch.column(name))[train] for name in wanted}
             points = np.column_stack([read[name] for name in axes])
-            yield points, {name.removeprefix("c_"): read[name] for name in codes}
+            yield points, {name.removeprefix("c_"): read[name] for name in codes}, read.get("person")
 
 
 @contextlib.contextmanager

@@ -116,7 +116,7 @@ def test_picks_are_uniform_and_repeat_only_where_records_run_out():
     units = np.array([0, 1, 1, 1, 2, 2])
     firsts, source = Counter(), _source(3)
     for _ in range(3000):
-        picks = order.picked(units, 2, source=source)
+        picks = order.picked(units, order.keys(len(units), source=source), 2)
         assert picks.shape == (3, 2)
         assert (units[picks] == np.arange(3)[:, None]).all()
         assert picks[0].tolist() == [0, 0]

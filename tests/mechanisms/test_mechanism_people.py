@@ -12,7 +12,7 @@ from making import LOCAL, clusters, make_domain, make_mechanism, make_spec
 from scipy import stats
 
 from privmix.errors import UserError
-from privmix.mechanisms import registry
+from privmix.mechanisms import picks, registry
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.local import responses_per_person, units
 from privmix.mechanisms.randomized_response import RandomizedResponse
@@ -51,7 +51,7 @@ def codes_for(rows):
 
 def test_every_unit_answers_with_as_many_rows_as_any_other_and_with_its_own():
     units_of = np.array([2, 0, 1, 2, 2, 0, 2, 2])
-    rows = order.picked(units_of, 3, source=source())
+    rows = order.picked(units_of, order.keys(8, source=source()), 3)
     assert rows.shape == (3, 3)
     assert np.array_equal(units_of[rows], np.repeat([[0], [1], [2]], 3, axis=1))
     assert len(set(rows[2])) == 3  # of five, without replacement
@@ -62,17 +62,60 @@ def test_every_unit_answers_with_as_many_rows_as_any_other_and_with_its_own():
 @pytest.mark.parametrize("each", [1, 2, 5])
 def test_every_pick_is_uniform_over_the_units_own_rows(each):
     copies, held = 6000, 4
-    rows = order.picked(np.repeat(np.arange(copies), held), each, source=source(2)) % held
+    keys = order.keys(copies * held, source=source(2))
+    rows = order.picked(np.repeat(np.arange(copies), held), keys, each) % held
     for place in range(each):
         counts = np.bincount(rows[:, place], minlength=held)
         assert stats.chisquare(counts).pvalue > ALPHA
 
 
 def test_pairs_of_picks_are_uniform_without_replacement():
-    rows = order.picked(np.repeat(np.arange(6000), 3), 2, source=source(3)) % 3
+    rows = order.picked(np.repeat(np.arange(6000), 3), order.keys(18_000, source=source(3)), 2) % 3
     pairs = np.bincount(3 * rows[:, 0] + rows[:, 1], minlength=9)
     assert (pairs[[0, 4, 8]] == 0).all()
     assert stats.chisquare(np.delete(pairs, [0, 4, 8])).pvalue > ALPHA
+
+
+def numbered(persons):
+    """Records that say which they are."""
+    number = np.arange(len(persons))
+    return Records(number[:, None] / 1.0, {"number": number}, persons)
+
+
+def in_parts(records, cuts):
+    return [records.taken(rows) for rows in np.split(np.arange(len(records)), cuts)]
+
+
+@pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.parametrize("part", [20, 200, 10_000])
+def test_picks_do_not_depend_on_the_parts_in_which_the_records_come(each, part, monkeypatch):
+    """With the same keys the same records of everybody, though those that cannot be picked are let go on the way."""
+    monkeypatch.setattr(picks, "PART", part)
+    rng = np.random.default_rng(5)
+    persons = rng.permutation(holdings(rng.integers(1, 6, 300))) + 2**60
+    records = numbered(persons)
+    rows = order.picked(persons, order.keys(len(persons), source=source(7)), each).ravel()
+    for cuts in ([], [1, 1, 500], range(40, len(persons), 40)):
+        made = list(picks.picked(in_parts(records, cuts), each, source=source(7)))
+        assert all(len(some) <= part for some in made)
+        assert np.array_equal(Records.joined(made).codes["number"], rows)
+        assert np.array_equal(Records.joined(made).points[:, 0], rows)
+        assert np.array_equal(Records.joined(made).persons, persons[rows])
+
+
+def test_records_that_cannot_be_picked_are_let_go(monkeypatch):
+    """Ten people with 2,000 records each, in parts of 100: never more than a few parts are held."""
+    monkeypatch.setattr(picks, "PART", 100)
+    held, joined = [], Records.joined
+    monkeypatch.setattr(Records, "joined", lambda parts: held.append(sum(map(len, parts))) or joined(parts))
+    records = numbered(np.tile(np.arange(10), 2000))
+    [made] = picks.picked(in_parts(records, range(100, 20_000, 100)), 2, source=source())
+    assert len(made) == 20
+    assert max(held) <= 500
+
+
+def test_nobody_gives_no_report():
+    assert list(picks.picked([], 2, source=source())) == []
 
 
 def test_every_order_of_the_rows_is_as_likely_as_any_other():

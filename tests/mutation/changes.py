@@ -34,6 +34,7 @@ LOCAL = "mechanisms/local.py"
 ATTRIBUTES = "mechanisms/attributes.py"
 COLLECTION = "mechanisms/collection.py"
 ORDER = "privacy/order.py"
+PICKS = "mechanisms/picks.py"
 ESTIMATES = "privacy/response/estimates.py"
 ORACLE_CHOICE = "privacy/response/choice.py"
 TREE_RESPONSE = "mechanisms/tree_response.py"
@@ -139,11 +140,11 @@ PASS = "released = curator.release(kernel.em_pass(observations, mixture))"
 
 TRUE_SHARES = (
     ADAPTIVE,
-    "            said.append(told(asked[turn], reports, plan))",
-    "            own = asked[turn].locate(codes[survey._turns == turn])\n"
-    "            said.append(told(asked[turn], reports, plan))\n"
-    "            exact = np.bincount(own, minlength=len(asked[turn])) / max(len(own), 1)\n"
-    "            said[-1] = replace(said[-1], estimates=exact)",
+    "                said.append(told(asked[turn], reports, plan))",
+    "                said.append(told(asked[turn], reports, plan))\n"
+    "                own = np.concatenate([asked[turn].locate(each['code']) for each in waiting[turn].parts(PART)])\n"
+    "                exact = np.bincount(own, minlength=len(asked[turn])) / max(len(own), 1)\n"
+    "                said[-1] = replace(said[-1], estimates=exact)",
 )
 
 CHANGES = (
@@ -943,6 +944,25 @@ CHANGES = (
         (LOCAL, "plan.per_person, source=rng.noise)", "plan.per_person + 1, source=rng.noise)"),
     ),
     _change(
+        "a person's picks from the last part of the records alone",
+        OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_in_which_the_records_come",
+        (PICKS, "        held.append((records,", "        held[:] = []\n        held.append((records,"),
+    ),
+    _change(
+        "records let go that may be picked",
+        OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_in_which_the_records_come",
+        (
+            PICKS,
+            "kept[order.picked(records.owners, keys, each)]",
+            "kept[order.picked(records.owners, keys, 1)]",
+        ),
+    ),
+    _change(
+        "keys drawn anew for records that were kept",
+        OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_in_which_the_records_come",
+        (PICKS, "keys[kept])]", "order.keys(np.count_nonzero(kept), source=source))]"),
+    ),
+    _change(
         "one report of a person in the ledger",
         OF_PEOPLE + "::test_the_reports_of_a_person_cost_the_budget_together",
         (LOCAL, "ledger.events * plan.per_person", "ledger.events"),
@@ -950,21 +970,25 @@ CHANGES = (
     _change(
         "everybody reports all records",
         OF_PEOPLE,
-        (LOCAL, "            records = records.taken(rows)\n", ""),
+        (
+            LOCAL,
+            "            parts = picked(parts, plan.per_person, source=rng.noise)\n",
+            "            pass\n",
+        ),
     ),
     _change(
         "the first records of a person picked",
         OF_PEOPLE + "::test_every_pick_is_uniform_over_the_units_own_rows",
         (
             ORDER,
-            "np.lexsort((source.integers(KEYS, (len(units),)), units))",
+            "np.lexsort((keys, units))",
             'np.argsort(units, kind="stable")',
         ),
     ),
     _change(
         "shuffle left out",
         (OF_COLLECTION, OF_PEOPLE),
-        (ORDER, 'np.argsort(source.integers(KEYS, (rows,)), kind="stable")', "np.arange(rows)"),
+        (ORDER, 'np.argsort(keys(rows, source=source), kind="stable")', "np.arange(rows)"),
     ),
     _change(
         "buckets of reports read in order",
@@ -1124,17 +1148,27 @@ CHANGES = (
     _change(
         "survey: the turn from the record",
         OF_TREE_RESPONSE + "::test_reports_have_the_probabilities_of_the_table",
-        (SURVEY, "if turn in self._asked", "self._turns = codes % 2\n        if turn in self._asked"),
+        (
+            TREE_RESPONSE,
+            "        rows = np.empty(len(points)",
+            "        turns = codes % 2\n        survey._waiting = np.bincount(turns, minlength=len(depths))\n"
+            "        rows = np.empty(len(points)",
+        ),
     ),
     _change(
         "survey: a turn asked twice",
         OF_SURVEY + "::test_nobody_answers_twice_or_for_another_or_for_more",
-        (SURVEY, "if turn in self._asked or oracle", "if oracle"),
+        (SURVEY, "        self._waiting[turn] -= len(answers)\n", ""),
+    ),
+    _change(
+        "survey: people of one turn asked different questions",
+        OF_SURVEY + "::test_nobody_answers_twice_or_for_another_or_for_more",
+        (SURVEY, " or self._asked.setdefault(turn, oracle) != oracle", ""),
     ),
     _change(
         "survey: nothing written to the ledger",
         OF_TREE_RESPONSE + "::test_the_ledger_and_the_claim_are_the_budget",
-        (SURVEY, "ledger.append(RandomizedResponse(label, epsilon))", "pass"),
+        (SURVEY, "ledger.append(RandomizedResponse(self._label, self._epsilon))", "pass"),
     ),
     _change(
         "hashed runs begin at the wrong answer",
@@ -1151,11 +1185,12 @@ CHANGES = (
         OF_ADAPTIVE + "::test_a_question_rests_on_the_answers_of_earlier_rounds_alone",
         (
             ADAPTIVE,
-            "            reports = survey.ask(",
-            "            exact = Partition.even(first + 1, halving.depth).locate(codes[survey._turns == turn])\n"
-            "            if turn and np.mean(exact == 0) > 0.5:\n"
-            "                asked[turn] = asked[0]\n"
-            "            reports = survey.ask(",
+            "                reports = ask(",
+            "                codes = np.concatenate([each['code'] for each in waiting[turn].parts(PART)])\n"
+            "                exact = Partition.even(first + 1, halving.depth).locate(codes)\n"
+            "                if turn and np.mean(exact == 0) > 0.5:\n"
+            "                    asked[turn] = asked[0]\n"
+            "                reports = ask(",
         ),
     ),
     _change(
@@ -1163,8 +1198,10 @@ CHANGES = (
         OF_ADAPTIVE + "::test_the_first_partition_and_the_rounds_are_public",
         (
             ADAPTIVE,
-            "schedule(halving.depth, plan)\n        survey",
-            "schedule(halving.depth, replace(plan, reports=len(points)))\n        survey",
+            "        first, rounds = schedule(halving.depth, plan)\n        survey",
+            "        parts = list(parts)\n"
+            "        first, rounds = schedule(halving.depth, replace(plan, reports=sum(map(len, parts))))\n"
+            "        survey",
         ),
     ),
     _change(
@@ -1205,14 +1242,12 @@ CHANGES = (
         OF_TREE_RESPONSE + "::test_every_level_tells_the_truth_as_often_as_stated",
         (
             TREE_RESPONSE,
-            "            survey.ask(level, oracle, codes >> (halving.depth - depth))\n",
-            "            reports, parts = survey.ask(level, oracle, codes >> (halving.depth - depth)), codes >> (\n"
-            "                halving.depth - depth\n"
-            "            )\n"
+            "            rows[own] = packed(",
             "            if level + 1 == len(depths) and reports.dtype.names:\n"
-            "                true = oracle.hashed(reports['a'], reports['b'], parts[survey._turns == level])\n"
+            "                true = oracle.hashed(reports['a'], reports['b'], codes[own] >> (halving.depth - depth))\n"
             "                half = source.uniform((len(reports),)) < 0.5\n"
-            "                reports['answer'] = np.where(half, true, reports['answer'])\n",
+            "                reports['answer'] = np.where(half, true, reports['answer'])\n"
+            "            rows[own] = packed(",
         ),
     ),
     _change(
@@ -1220,13 +1255,12 @@ CHANGES = (
         OF_ADAPTIVE + "::test_every_round_tells_the_truth_as_often_as_stated",
         (
             ADAPTIVE,
-            "            said.append(told(",
-            "            if turn + 1 == rounds and reports.dtype.names:\n"
-            "                own = asked[turn].locate(codes[survey._turns == turn])\n"
-            "                true = oracle_of(asked[turn], plan).hashed(reports['a'], reports['b'], own)\n"
-            "                half = source.uniform((len(reports),)) < 0.5\n"
-            "                reports['answer'] = np.where(half, true, reports['answer'])\n"
-            "            said.append(told(",
+            "        answered.add(",
+            "        if turn + 1 == len(survey._waiting) and reports.dtype.names:\n"
+            "            true = oracle_of(partition, plan).hashed(reports['a'], reports['b'], part)\n"
+            "            half = survey._source.uniform((len(reports),)) < 0.5\n"
+            "            reports['answer'] = np.where(half, true, reports['answer'])\n"
+            "        answered.add(",
         ),
     ),
     _change(
@@ -1234,12 +1268,11 @@ CHANGES = (
         OF_ADAPTIVE + "::test_every_round_tells_the_truth_as_often_as_stated",
         (
             ADAPTIVE,
-            "            said.append(told(",
-            "            if turn and reports.dtype.names is None:\n"
-            "                true = asked[turn].locate(codes[survey._turns == turn])\n"
-            "                half = source.uniform((len(reports),)) < 0.5\n"
-            "                reports[half] = true[half]\n"
-            "            said.append(told(",
+            "        answered.add(",
+            "        if turn and reports.dtype.names is None:\n"
+            "            half = survey._source.uniform((len(reports),)) < 0.5\n"
+            "            reports[half] = part[half]\n"
+            "        answered.add(",
         ),
     ),
     _change(
@@ -1253,7 +1286,7 @@ CHANGES = (
         (
             ADAPTIVE,
             '{"partitions": [each.shape.packed() for each in asked]}',
-            '{"partitions": [each.shape.packed() for each in asked], "n": np.bincount(codes >> 9).tolist()}',
+            '{"partitions": [each.shape.packed() for each in asked], "n": next(waiting[0].parts(9))["code"].tolist()}',
         ),
     ),
     _change(
@@ -1264,20 +1297,51 @@ CHANGES = (
     _change(
         "adaptive response: a column of the records",
         OF_ADAPTIVE + "::test_every_round_tells_the_truth_as_often_as_stated",
-        (ADAPTIVE, 'Answers({"part": survey.rows()}', 'Answers({"part": survey.rows(), "code": codes}'),
+        (ADAPTIVE, 'columns.pop("code")', 'columns["code"]'),
+    ),
+    _change(
+        "adaptive response: a round in parts tells of its last part alone",
+        OF_ADAPTIVE + "::test_rounds_that_are_read_part_by_part_are_asked_as_a_whole",
+        (ADAPTIVE, "support += oracle.support(some)", "support = oracle.support(some)"),
+    ),
+    _change(
+        "adaptive response: attributes of another record",
+        OF_ADAPTIVE + "::test_attributes_stay_with_their_record",
+        (
+            ADAPTIVE,
+            'as_rows({"part": reports, **columns})',
+            'as_rows({"part": reports, **{name: np.roll(each, 1) for name, each in columns.items()}})',
+        ),
+    ),
+    _change(
+        "adaptive response: rounds of one part of the records after another",
+        OF_COLLECTION + "::test_a_mechanism_that_asks_in_rounds_asks_every_record_once_whatever_the_parts",
+        (
+            COLLECTION,
+            "mechanism.reports(filter(len, parts), spec, budget, rng, shuffler.folder)",
+            "(mechanism.privatise(each, spec, budget, rng) for each in filter(len, parts))",
+        ),
+    ),
+    _change(
+        "people's places wait in a file with a name",
+        "tests/mechanisms/test_mechanism_spool.py::test_a_killed_process_leaves_nothing",
+        (
+            "mechanisms/spool.py",
+            "tempfile.SpooledTemporaryFile(max_size=most, dir=folder)",
+            "tempfile.NamedTemporaryFile(dir=folder)",
+        ),
     ),
     _change(
         "tree response: a column of the records",
         OF_TREE_RESPONSE + "::test_every_level_tells_the_truth_as_often_as_stated",
-        (TREE_RESPONSE, 'Answers({"part": survey.rows()}', 'Answers({"part": survey.rows(), "code": codes}'),
+        (TREE_RESPONSE, 'Answers({"part": rows}', 'Answers({"part": rows, "code": codes}'),
     ),
     _change(
         "tree response: the record in the hash of those who do not hash",
         OF_TREE_RESPONSE + "::test_every_level_tells_the_truth_as_often_as_stated",
         (
             TREE_RESPONSE,
-            '        return Answers({"part": survey.rows()})',
-            "        rows = survey.rows()\n"
+            '        return Answers({"part": rows})',
             "        if isinstance(oracles[0], GeneralizedResponse) and 'b' in rows.dtype.names:\n"
             "            rows['b'] = np.where(rows['turn'] == 0, codes >> (halving.depth - 1), rows['b'])\n"
             '        return Answers({"part": rows})',
@@ -1288,20 +1352,16 @@ CHANGES = (
         OF_TREE_RESPONSE + "::test_a_record_on_the_edge_of_the_box_answers_at_every_level_alike",
         (
             TREE_RESPONSE,
-            "        codes = halving.codes(points)\n",
-            "        codes = halving.codes(points)\n"
-            "        survey._turns[codes == (1 << halving.depth) - 1] = len(depths) - 1\n",
+            "        rows = np.empty(len(points)",
+            "        turns[codes == (1 << halving.depth) - 1] = len(depths) - 1\n"
+            "        survey._waiting = np.bincount(turns, minlength=len(depths))\n"
+            "        rows = np.empty(len(points)",
         ),
     ),
     _change(
-        "survey: everybody's rows hold the next person's report",
-        OF_SURVEY + "::test_rows_are_those_of_the_people_whose_turn_it_was",
-        (SURVEY, "packed(reports, turn, layout)", "packed(np.roll(reports, 1), turn, layout)"),
-    ),
-    _change(
-        "rounds asked of one part of the records after another",
-        OF_COLLECTION + "::test_a_mechanism_that_asks_in_rounds_gets_all_records_at_once",
-        (COLLECTION, "not mechanism.streams", "False"),
+        "survey: everybody gives the next person's report",
+        OF_SURVEY + "::test_answers_are_those_that_were_given",
+        (SURVEY, "oracle.perturb(answers,", "oracle.perturb(np.roll(answers, 1),"),
     ),
     _change(
         "tree response: several reports of a person counted as people",

@@ -41,9 +41,13 @@ class Records:
 
     @classmethod
     def joined(cls, parts: Sequence["Records"]) -> "Records":
-        """The records of all parts, whose persons are not needed."""
+        """The records of all parts; whose they are is known if it is of every part."""
         codes = {name: np.concatenate([part.codes[name] for part in parts]) for name in parts[0].codes}
-        return cls(np.concatenate([part.points for part in parts]), codes)
+        persons = [part.persons for part in parts]
+        known = all(each is not None for each in persons)
+        return cls(
+            np.concatenate([part.points for part in parts]), codes, np.concatenate(persons) if known else None
+        )
 
     def taken(self, rows: np.ndarray) -> "Records":
         """The records of these rows, in that order."""
@@ -56,15 +60,20 @@ class Records:
         points[row] = point
         return replace(self, points=points)
 
-    def units(self, unit: Unit) -> np.ndarray:
-        """The number, from 0, of the unit that each record belongs to, (n,)."""
-        if unit == "record":
-            return np.arange(len(self))
+    @property
+    def owners(self) -> np.ndarray:
+        """Whose record each is, where that must be known, (n,)."""
         if self.persons is None:
             raise UserError(
                 "unit: person needs to know whose each record is; give the records their persons."
             )
-        return np.unique(self.persons, return_inverse=True)[1]
+        return self.persons
+
+    def units(self, unit: Unit) -> np.ndarray:
+        """The number, from 0, of the unit that each record belongs to, (n,)."""
+        if unit == "record":
+            return np.arange(len(self))
+        return np.unique(self.owners, return_inverse=True)[1]
 
 
 def training_records(clean: CleanData) -> Records:

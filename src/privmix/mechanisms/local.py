@@ -24,8 +24,8 @@ from privmix.artefacts import Domain, Trust
 from privmix.errors import UserError
 from privmix.mechanisms import attributes
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters
+from privmix.mechanisms.picks import picked
 from privmix.mixture.em import Fit
-from privmix.privacy import order
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Event, Ledger
 from privmix.privacy.noise import NoiseSource
@@ -138,7 +138,7 @@ class LocalMechanism(Mechanism):
         """The reports of the records of all parts; `collection.collect` takes their order away."""
         plan = self.plan(spec, budget)
         if spec.domain.unit == "person":
-            parts = (_picked(records, plan.per_person, rng.noise) for records in parts)
+            parts = picked(parts, plan.per_person, source=rng.noise)
         for answers, ledger in self.answered(parts, spec, plan, rng.noise, folder):
             events = ledger.events * plan.per_person
             yield Reports(answers.columns, events, claim(events, budget, self.accountant), answers.asked)
@@ -161,10 +161,6 @@ class LocalMechanism(Mechanism):
         shares = attributes.proportions(view.columns, spec.domain, plan.attribute_epsilon, plan.per_person)
         notes = [*fitted.notes, *self.remarks(view.events, spec, plan)]
         return Release(fitted.mixture, view.events, view.claim, proportions=shares, notes=notes)
-
-
-def _picked(records: Records, each: int, source: NoiseSource) -> Records:
-    return records.taken(order.picked(records.units("person"), each, source=source).ravel())
 
 
 def units(domain: Domain) -> int:

@@ -7,18 +7,25 @@ from privmix.privacy.noise import NoiseSource
 KEYS = 2**62
 
 
+def keys(rows: int, *, source: NoiseSource) -> np.ndarray:
+    """A number of 62 bits for each row, (rows,): their order is uniform but for rows that drew the same."""
+    return source.integers(KEYS, (rows,))
+
+
 def shuffled(rows: int, *, source: NoiseSource) -> np.ndarray:
-    """A uniform order of the rows, (rows,). Two equal keys of 62 bits would leave their rows in order."""
-    return np.argsort(source.integers(KEYS, (rows,)), kind="stable")
+    """A uniform order of the rows, (rows,). Two equal keys would leave their rows in order."""
+    return np.argsort(keys(rows, source=source), kind="stable")
 
 
-def picked(units: np.ndarray, each: int, *, source: NoiseSource) -> np.ndarray:
-    """`each` rows of every unit, (units, each), drawn without replacement as long as the unit has any left.
+def picked(units: np.ndarray, keys: np.ndarray, each: int) -> np.ndarray:
+    """The rows of every unit with its smallest keys, (units, each), and the same again where it has fewer than `each`.
 
-    `units` is the number, from 0, of the unit that each row belongs to. Every pick on its own is uniform over the
-    unit's rows, and what is picked for one unit depends on nothing of another.
+    `units` says which unit each row belongs to; the units come out in their order. These are draws without replacement
+    as long as the unit has any row left. Every pick on its own is uniform over the unit's rows, and what is picked for
+    one unit depends on nothing of another.
     """
-    order = np.lexsort((source.integers(KEYS, (len(units),)), units))
-    counts = np.bincount(units)
-    starts = np.cumsum(counts) - counts
+    order = np.lexsort((keys, units))
+    unit = units[order]
+    starts = np.flatnonzero(np.append(True, unit[1:] != unit[:-1])[: len(unit)])
+    counts = np.diff(starts, append=len(unit))
     return order[starts[:, None] + np.arange(each) % counts[:, None]]

@@ -5,21 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from privmix import stages
-from privmix.artefacts import PrivateInfo, PrivateWriter, clean_info, private_writer, read_clean, train_parts
+from privmix.artefacts import PrivateInfo, PrivateWriter, clean_info, private_writer, train_parts
 from privmix.errors import MechanismFailure
-from privmix.mechanisms.base import Records, training_records
+from privmix.mechanisms.base import Records
 from privmix.mechanisms.collection import collect, shuffling
 from privmix.privacy.accounting import Claim
 from privmix.stages import job as jobs
 
 
 def parts(clean: Path, *, by_person: bool) -> Iterator[Records]:
-    """The training records: part by part, or all at once where a person's records must stand together."""
-    if by_person:
-        yield training_records(read_clean(clean))
-        return
-    for points, codes in train_parts(clean):
-        yield Records(points, codes)
+    """The training records, part by part; whose they are is read only where a person is the unit."""
+    for points, codes, persons in train_parts(clean, with_persons=by_person):
+        yield Records(points, codes, persons)
 
 
 def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter) -> PrivateInfo:
