@@ -270,13 +270,24 @@ def test_reports_are_read_with_the_budget_that_they_were_made_with(make, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["laplace_input", "tree_response", "adaptive_tree_response"])
-def test_memory_does_not_grow_with_the_records(tmp_path, method):
+@pytest.mark.parametrize(
+    ("method", "unit"),
+    [
+        ("laplace_input", "record"),
+        ("tree_response", "record"),
+        ("adaptive_tree_response", "record"),
+        ("adaptive_tree_response", "person"),
+    ],
+)
+def test_memory_does_not_grow_with_the_records(tmp_path, method, unit):
+    """Of a thousand people, where they are the unit."""
     peaks = []
     for rows in (400_000, 2_000_000):
         rng = np.random.default_rng(1)
         clean = tmp_path / f"{rows}.parquet"
-        write_clean(clean, make_domain(rows=rows), rng.uniform(-0.7, 0.7, (rows, 2)))
+        domain = make_domain(rows=rows, unit=unit, max_records=2000 if unit == "person" else 1)
+        persons = np.arange(rows) % 1000 if unit == "person" else None
+        write_clean(clean, domain, rng.uniform(-0.7, 0.7, (rows, 2)), persons=persons)
         script = (
             "import sys; from pathlib import Path; from privmix.stages import privatise; privatise.main();"
             "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"

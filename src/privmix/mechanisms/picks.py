@@ -21,7 +21,7 @@ GROWTH = 4  # times as many records are held as could be picked at last look, be
 def picked(parts: Iterable[Records], each: int, *, source: NoiseSource) -> Iterator[Records]:
     """`each` records of everybody, one person after another; who has fewer has some of them again."""
     held: list[tuple[Records, np.ndarray]] = []
-    most = GROWTH * PART
+    most = PART
     for records in parts:
         held.append((records, order.keys(len(records), source=source)))
         if sum(len(some) for some, _ in held) > most:
@@ -29,7 +29,7 @@ def picked(parts: Iterable[Records], each: int, *, source: NoiseSource) -> Itera
             kept = np.zeros(len(records), dtype=bool)  # each once: whoever has fewer may have more to come
             kept[order.picked(records.owners, keys, each)] = True
             held = [(records.taken(kept), keys[kept])]
-            most = GROWTH * max(PART, np.count_nonzero(kept))
+            most = max(PART, GROWTH * np.count_nonzero(kept))
     if held:
         records, keys = _joined(held)
         rows = order.picked(records.owners, keys, each).ravel()
