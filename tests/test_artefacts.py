@@ -135,6 +135,15 @@ def test_training_batches_are_the_training_records_in_order(tmp_path, rows, word
     assert np.array_equal(np.concatenate(batches), clean.points[clean.train])
 
 
+def test_whose_a_training_record_is_is_read_only_if_wanted(tmp_path):
+    train = np.random.default_rng(1).random(350) < 0.6
+    points = write_clean(tmp_path / "clean.parquet", train)
+    parts = list(artefacts.train_parts(tmp_path / "clean.parquet", 64, with_persons=True))
+    assert np.array_equal(np.concatenate([persons for _, _, persons in parts]), np.flatnonzero(train))
+    assert np.array_equal(np.concatenate([some for some, _, _ in parts]), points[train])
+    assert {persons for _, _, persons in artefacts.train_parts(tmp_path / "clean.parquet")} == {None}
+
+
 def test_training_batches_begin_anew_each_time_and_let_go_of_the_file(tmp_path):
     write_clean(tmp_path / "clean.parquet", np.ones(300, dtype=bool))
     begun = artefacts.train_batches(tmp_path / "clean.parquet", 100)

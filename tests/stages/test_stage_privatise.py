@@ -1,6 +1,7 @@
 """The private file: reports and nothing else, compact, in no order; for a release from the system's entropy."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from making import LOCAL, clusters, make_domain, make_mechanism, make_spec, partitions_asked, write_clean
 
 from privmix.artefacts import PrivateInfo, info_of, read_private, read_schema
+from privmix.mechanisms import adaptive_tree_response, spool
 from privmix.mechanisms.adaptive_tree_response import oracle_of
 from privmix.mechanisms.local import read_reports
 from privmix.mechanisms.partitions import Partition
@@ -89,6 +91,25 @@ def test_what_rounds_were_asked_follows_from_the_released_rows(make):
     assert set(columns) == {"part", "a_night", "a_colour"}
     found = partitions_asked(_rows(columns["part"], asked, spec, plan), spec, plan)
     assert asked["partitions"] == [each.shape.packed() for each in found]
+
+
+def test_people_who_wait_for_their_round_are_in_no_file_that_has_a_name(make, tmp_path, monkeypatch):
+    """While rounds are asked the folder has the clean file and an empty one where reports will be."""
+    monkeypatch.setattr(spool, "FEW", 1)
+    seen, told = [], adaptive_tree_response.told
+
+    def looking(*given):
+        seen.append({path.suffix: path.stat().st_size for path in tmp_path.iterdir()})
+        held = [os.readlink(each.path) for each in os.scandir("/proc/self/fd") if each.is_symlink()]
+        seen[-1]["unnamed"] = sum("(deleted)" in path and str(tmp_path) in path for path in held)
+        return told(*given)
+
+    monkeypatch.setattr(adaptive_tree_response, "told", looking)
+    make("adaptive_tree_response", *_records(3000))
+    assert len(seen) > 1
+    assert all(each.keys() == {".parquet", ".part", "unnamed"} for each in seen)
+    assert all(each[".part"] == 0 and each["unnamed"] > 1 for each in seen)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clean.parquet", "private.parquet"]
 
 
 def _rows(column, asked, spec, plan):
