@@ -226,6 +226,19 @@ def test_reports_hold_nothing_but_answers():
     assert set(rows.columns) == {"y0", "y1", "a_night"}
 
 
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("method", [name for name in LOCAL if name.endswith("_response")])
+def test_no_records_give_no_reports_of_the_same_kind(method, world):
+    """And a fit to them is a sentence."""
+    spec, mechanism, budget = make_spec(rows=300, **WORLDS[world]), make_mechanism(method), Budget(1.0, 1e-6)
+    nothing, some = (mechanism.privatise(_records(spec, rows), spec, budget, seeded(1)) for rows in (0, 100))
+    assert len(nothing) == 0
+    assert list(nothing.events) == list(some.events)
+    assert nothing.columns.keys() == some.columns.keys()
+    with pytest.raises(UserError, match="no report"):
+        mechanism.fit(nothing, spec, budget, seeded(1))
+
+
 @pytest.mark.parametrize("method", LOCAL)
 def test_tiny_data_gives_valid_mixtures(method):
     for points, epsilon in itertools.product([np.zeros((1, 2)), np.zeros((4, 2))], [0.01, 100.0]):

@@ -13,7 +13,6 @@ from privmix.mechanisms.base import Records
 from privmix.mechanisms.spool import PART
 from privmix.privacy import order
 from privmix.privacy.noise import NoiseSource
-from privmix.privacy.response.packing import blocks
 
 GROWTH = 4  # times as many records are held as could be picked at last look, before the next look
 
@@ -33,8 +32,8 @@ def picked(parts: Iterable[Records], each: int, *, source: NoiseSource) -> Itera
     if held:
         records, keys = _joined(held)
         rows = order.picked(records.owners, keys, each).ravel()
-        for block in blocks(len(rows), 1, PART):
-            yield records.taken(rows[block])
+        for start in range(0, max(len(rows), 1), PART):
+            yield records.taken(rows[start : start + PART])
 
 
 def _joined(held: list[tuple[Records, np.ndarray]]) -> tuple[Records, np.ndarray]:
