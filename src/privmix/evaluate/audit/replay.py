@@ -43,7 +43,7 @@ from privmix.evaluate.audit.spending import (
     used,
 )
 from privmix.evaluate.audit.watched import Run, both, watch
-from privmix.mechanisms.base import Mechanism, Randomness, Release, Reports
+from privmix.mechanisms.base import Mechanism, Randomness, Release, Reports, Spec
 from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Event
 from privmix.privacy.witness import Astray, Entry
@@ -64,7 +64,7 @@ def replay(
         pair = pairs[number % len(pairs)]
         run = watch(mechanism, pair.mine, pair.spec, budget, randomness(number))
         watched.append(Watched(run, pairs, whole=pair))
-    return verdict(mechanism, watched, budget, randomness(runs).search)
+    return verdict(mechanism, watched, pairs[0].spec, budget, randomness(runs).search)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +77,12 @@ class Watched:
 
 
 def verdict(
-    mechanism: Mechanism, watched: Sequence[Watched], budget: Budget, rng: np.random.Generator
+    mechanism: Mechanism, watched: Sequence[Watched], spec: Spec, budget: Budget, rng: np.random.Generator
 ) -> Verdict:
     """What these runs show. `rng` is the audit's own, for discrete laws."""
     found, most = _Found(), 0.0
     for each in watched:
-        _check_ledger(mechanism, each, budget, found)
+        _check_ledger(mechanism, each.run, spec, budget, found)
         for pair in each.pairs:
             most = max(most, _compare(mechanism, each.run, pair, budget, pair is each.whole, found))
     drawn = [drawn for number, each in enumerate(watched) for drawn in _drawn(each.run, number, rng)]
@@ -110,9 +110,9 @@ class _Found:
         return [sentence for _, sentence in self.worst.values()]
 
 
-def _check_ledger(mechanism: Mechanism, watched: Watched, budget: Budget, found: _Found) -> None:
+def _check_ledger(mechanism: Mechanism, run: Run, spec: Spec, budget: Budget, found: _Found) -> None:
     """The ledger has what was released, and adds up to the claim."""
-    tape, output, spec = watched.run.tape, watched.run.output, watched.pairs[0].spec
+    tape, output = run.tape, run.output
     released, events, claim = [entry.event for entry in tape.entries], list(output.events), output.claim
     for kind in tape.loose:
         found.add(
