@@ -12,6 +12,7 @@ randomness, which `bounds` explains.
 """
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,9 @@ from privmix.privacy.witness import Astray, Entry, Replay, Witness
 
 REPORTED, ALARMED = 0.05, 0.01  # chances that a bound is wrong; of all bounds of an audit together
 MAIN = 0.8  # of them for the likelihood ratio by the theorem that fits the ledger
-PILOT, TRAINING, COMPLETE = 50, 5, 30  # one of so many runs, in addition to them; COMPLETE: of them
+PILOT, TRAINING = 100, 10  # one in so many runs is played before, to choose the pair and to learn
+COMPLETE = 30  # one in so many runs is played to its end
+EFFORT = 10_000  # calls of functions that a run of each world may cost; dearer ones are played less often
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +43,7 @@ class Game:
     """What was proven of a mechanism on the pair that showed most, against what it claims between any two units."""
 
     claim: Claim
+    runs: int  # of each world
     bounds: list[Bound]
     notes: list[str]
 
@@ -61,30 +65,70 @@ def play(
     runs: int,
     games: int = 1,
 ) -> Game:
-    """The game with so many runs of each world; it may be one of several games of an audit.
+    """The game with so many runs of each world, or fewer where they are dear; it may be one of an audit's games.
 
-    Equal numbers must give equal randomness, or independent randomness always.
+    Equal numbers must give equal randomness, or always independent randomness.
     """
     first = Witness(randomness(0).noise)
     claim = claimed(mechanism, _finished(mechanism, pairs[0], 0, budget, first, randomness(0)))
-    if runs < FEWEST:
-        note = f"{runs} runs of each world are too few for a bound; set `audit: runs` to {FEWEST} or more."
-        return Game(claim, [], [note])
     gaussian = all(isinstance(entry.event, Gaussian) for entry in first.tape.entries)
     table = _Table(mechanism, budget, randomness, len(first.tape.entries))
-    pilot = range(1, 1 + max(3, runs // PILOT))
+    plan = _plan(table, pairs[0], runs)
+    if plan.runs < FEWEST:
+        return Game(claim, 0, [], [plan.note])
+    pilot = range(1, 1 + max(3, plan.runs // PILOT))
     pair = max(pairs, key=lambda each: _shown(table, each, pilot))
-    training = range(pilot.stop, pilot.stop + max(FEWEST, runs // TRAINING))
-    judged = range(training.stop, training.stop + runs)
-    complete = runs // COMPLETE if runs // COMPLETE >= FEWEST else 0
-    notes = []
-    if not complete:
-        notes.append(
-            f"What follows the last release was not attacked: {runs} runs are too few for it; "
-            f"set `audit: runs` to {FEWEST * COMPLETE} or more."
+    training = range(pilot.stop, pilot.stop + max(FEWEST, plan.runs // TRAINING))
+    judged = range(training.stop, training.stop + plan.runs)
+    scored = _scored(table, pair, training, judged, plan.complete)
+    found = _bounds(pair.name, scored, claim.delta, gaussian, games)
+    return Game(claim, plan.runs, found, [plan.note] if plan.note else [])
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How many runs of each world are played, how many of them to the end, and what that leaves out."""
+
+    runs: int
+    complete: int
+    note: str
+
+
+def _plan(table: "_Table", pair: Pair, runs: int) -> _Plan:
+    """As many as are asked for and affordable; the price is counted in calls, which are the same on every machine."""
+    short, whole = (_calls(lambda: table.both(pair, 0, complete)) for complete in (False, True))  # noqa: B023
+    played = min(runs, int(runs * EFFORT / short))
+    complete = min(played // COMPLETE, int(runs * EFFORT / 4 / whole))
+    if played < FEWEST:
+        needed = math.ceil(FEWEST * max(short / EFFORT, 1))
+        note = f"{runs} runs are too few for a bound on so dear a mechanism; set `audit: runs` to {needed} or more."
+    elif complete < FEWEST:
+        needed = math.ceil(FEWEST * max(COMPLETE * short / EFFORT, COMPLETE, 4 * whole / EFFORT))
+        note = (
+            "What follows the last release was not attacked, since there are too few runs for it; "
+            f"set `audit: runs` to {needed} or more."
         )
-    scored = _scored(table, pair, training, judged, complete)
-    return Game(claim, _bounds(pair.name, scored, claim.delta, gaussian, games), notes)
+    else:
+        note = ""
+    return _Plan(played, complete if complete >= FEWEST else 0, note)
+
+
+def _calls(work: Callable[[], Any]) -> int:
+    """How many functions are called; once before, so that what is remembered is not counted."""
+    work()
+    counted = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return counted
 
 
 def claimed(mechanism: Mechanism, release: Release) -> Claim:
