@@ -48,7 +48,7 @@ from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Event
 from privmix.privacy.witness import Astray, Entry
 
-REMEMBERED = 64  # numbers of the noise that a verdict keeps
+NUMBERS, COINS = 32, 256  # of the noise that a verdict keeps
 
 
 def replay(
@@ -122,7 +122,7 @@ def _check_ledger(mechanism: Mechanism, run: Run, spec: Spec, budget: Budget, fo
             kind,
         )
     for entry in tape.entries:
-        if type(entry.event) is not KIND[type(entry.law)]:
+        if type(entry.event) is not KIND.get(type(entry.law)):
             found.add(
                 f"{entry.event.label}: the ledger says {entry.event.kind}, but noise of another kind "
                 f"({type(entry.law).__name__}) was drawn.",
@@ -167,6 +167,13 @@ def _compare(mechanism: Mechanism, run: Run, pair: Pair, budget: Budget, whole: 
         if not (isinstance(error, Astray) and run.tape.loose):
             found.add(_broken(error, unit, pair), "astray", _said(error))
         return 0.0
+    if not len(mine.entries) == len(other.entries) == len(run.tape.entries):
+        found.add(
+            f"with one {unit} changed ({pair.name}) there are fewer releases; "
+            "their number must follow from public and released values alone.",
+            "fewer",
+        )
+        return math.inf
     if whole:
         _check_output(run.output, other.output, unit, pair, found)
     seen: list[Seen] = []
@@ -239,8 +246,8 @@ def _check_output(
     for part, before, after in _parts(mine, other):
         if before != after:
             found.add(
-                f"with all releases held fixed, the {part} depends on one {unit} ({pair.name}): something gets out "
-                "beside the releases; compute it from released and public values alone.",
+                f"with all releases held fixed, one {unit} ({pair.name}) changes the {part}: something gets out beside "
+                "the releases; compute it from released and public values alone.",
                 "output",
                 part,
             )
@@ -276,9 +283,11 @@ def _drawn(run: Run, number: int, rng: np.random.Generator) -> list[Drawn]:
 
 
 def _first(drawn: Sequence[Drawn]) -> list[float]:
-    """The first numbers of the noise of the first run."""
-    numbers = [each.noise[:REMEMBERED].astype(float) for each in drawn if each.run == 0]
-    return np.concatenate([np.empty(0), *numbers])[:REMEMBERED].tolist()
+    """The first numbers of the noise of the first run; where it has none, which of the first reports are true."""
+    noise = [each.noise for each in drawn if each.run == 0]
+    numbers = np.concatenate([np.empty(0), *(each for each in noise if each.dtype != bool)])
+    coins = np.concatenate([np.empty(0, bool), *(each for each in noise if each.dtype == bool)])
+    return (numbers[:NUMBERS] if len(numbers) else coins[:COINS].astype(float)).tolist()
 
 
 def _slack(events: Sequence[Event], mechanism: Mechanism) -> float:
