@@ -105,7 +105,7 @@ def _vector(said: Said, widths: Sequence[int]) -> np.ndarray:
         padded = np.zeros(width)
         padded[: min(len(own), width)] = own[:width]
         parts += [[len(own), own.sum()], padded]
-    return np.nan_to_num(np.concatenate([np.empty(0), *parts]), nan=0.0, posinf=1e300, neginf=-1e300)
+    return np.nan_to_num(np.concatenate([np.empty(0), *parts]), nan=0.0, posinf=1e100, neginf=-1e100)
 
 
 def _standard(values: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
