@@ -35,6 +35,7 @@ REPORTED, ALARMED = 0.05, 0.01  # chances that a bound is wrong; of all bounds o
 MAIN = 0.8  # of them for the likelihood ratio by the theorem that fits the ledger
 PILOT, TRAINING = 100, 10  # one in so many runs is played before, to choose the pair and to learn
 COMPLETE = 30  # one in so many runs is played to its end
+DIGITS = 9  # of a likelihood ratio: rounding must not tell equal ones apart
 EFFORT = 10_000  # calls of functions that a run of each world may cost; dearer ones are played less often
 
 
@@ -69,10 +70,14 @@ def play(
 
     Equal numbers must give equal randomness, or always independent randomness.
     """
-    first = Witness(randomness(0).noise)
-    claim = claimed(mechanism, _finished(mechanism, pairs[0], 0, budget, first, randomness(0)))
-    gaussian = all(isinstance(entry.event, Gaussian) for entry in first.tape.entries)
-    table = _Table(mechanism, budget, randomness, len(first.tape.entries))
+    tapes = []
+    for world in (1, 0):
+        witness = Witness(randomness(0).noise)
+        release = _finished(mechanism, pairs[0], world, budget, witness, randomness(0))
+        tapes.append(witness.tape.entries)
+    claim = claimed(mechanism, release)
+    gaussian = all(isinstance(entry.event, Gaussian) for entries in tapes for entry in entries)
+    table = _Table(mechanism, budget, randomness, max(map(len, tapes)))
     plan = _plan(table, pairs[0], runs)
     if plan.runs < FEWEST:
         return Game(claim, 0, [], [plan.note])
@@ -252,6 +257,7 @@ class _Table:
             ratio = sum(a.law.log_ratio(a.released, a.statistic, b.statistic) for a, b in entries)
         except (Astray, ValueError):
             return -math.inf if world else math.inf
+        ratio = round(float(ratio), DIGITS)
         return 0.0 if math.isnan(ratio) else (-ratio if fuller else ratio)
 
     def _stopped(self, pair: Pair, world: int, source: Any, rng: Randomness) -> Release | None:
