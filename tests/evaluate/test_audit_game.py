@@ -140,6 +140,16 @@ def test_the_chances_of_all_bounds_to_be_wrong_add_up_to_what_is_stated(kind, mo
     assert sum(chances) == pytest.approx(game.REPORTED + game.ALARMED)
 
 
+def test_learning_and_judged_runs_are_different(monkeypatch):
+    given = []
+    spied(monkeypatch, game, "_scored", given)
+    played = _played(Counting(), 1.0, 40, 15)
+    ((_, _, training, judged, _), _) = given[0]
+    assert not set(training) & set(judged)
+    assert 0 < min(training) < max(training) < min(judged)
+    assert len(judged) == played.runs == 40
+
+
 def test_numbers_are_found_wherever_they_are_said():
     said = attackers.numbers({"a": [1, np.array([2.0])], "b": "3 of 40", "c": None})
     assert said[:4].tolist() == [1.0, 2.0, 3.0, 40.0]
