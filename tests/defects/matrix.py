@@ -41,7 +41,9 @@ class Row:
     @property
     def first_finding(self) -> str:
         """What the replay said first, without numbers' details."""
-        return next((trial["findings"][0].partition(";")[0] for trial in self.trials if trial["findings"]), "")
+        return next(
+            (trial["findings"][0].partition(";")[0] for trial in self.trials if trial["findings"]), ""
+        )
 
     @property
     def proven(self) -> float:

@@ -1,4 +1,4 @@
-"""Attackers that know no law: they learn from training runs what differs between two worlds in all that is seen.
+"""Attackers who know no law: they learn from training runs what differs between two worlds in all that is seen.
 
 What is seen are numbers: those released, and where a run was played to its end, those of its output and of its words.
 The two training runs of one number share their noise, so that a number which the changed unit does not touch is the
@@ -45,18 +45,13 @@ def _together(values: Iterable[Any]) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Attacker:
-    """Scores a run by the numbers that differed most in training: by a matched filter, and by what it learned."""
+    """Scores a run by the numbers that differed most in training."""
 
     widths: tuple[int, ...]
     kept: np.ndarray
     centre: np.ndarray
     scale: np.ndarray
-    filter: np.ndarray
     learned: np.ndarray
-
-    def difference(self, said: Said) -> float:
-        """How far the run lies in the direction in which the worlds differ on average, each number over its spread."""
-        return float(self._standard(_vector(said, self.widths)) @ self.filter)
 
     def classified(self, said: Said) -> float:
         """Log odds that the run is of my world."""
@@ -92,7 +87,6 @@ def trained(mine: Sequence[Said], other: Sequence[Said]) -> Attacker:
         kept,
         centre,
         scale,
-        filter=standard[0].mean(axis=0) - standard[1].mean(axis=0),
         learned=_logistic(_terms(np.concatenate(standard)), labels),
     )
 
