@@ -8,6 +8,7 @@ import pytest
 
 from privmix.artefacts import read_audit
 from privmix.errors import MechanismFailure
+from privmix.evaluate.audit import kinds
 from privmix.mechanisms import registry
 from privmix.privacy.accounting import Budget
 from privmix.stages import audit as stage
@@ -44,7 +45,7 @@ def test_a_mechanism_that_cannot_work_is_a_sentence(monkeypatch):
     def failing(*given):
         raise MechanismFailure("it needs three coordinates.")
 
-    monkeypatch.setattr(stage, "play", failing)
+    monkeypatch.setattr(kinds, "play", failing)
     audit = stage.audit("m", {"method": "dp_em"}, Budget(2.0, 1e-6), [RECORD], 20, 1)
     assert audit.failure == "it needs three coordinates."
     assert audit.notes == [audit.failure]
@@ -61,12 +62,12 @@ def test_a_seed_gives_the_same_audit_and_another_setting_other_noise():
 
 
 def test_kinds_that_a_mechanism_does_not_distinguish_are_played_once():
-    kinds = [RECORD, ("record", "add_remove"), ("person", "add_remove")]
+    asked = [RECORD, ("record", "add_remove"), ("person", "add_remove")]
     local, central = (registry.build(method, {}) for method in ("laplace_input", "dp_em"))
-    assert list(stage.distinguished(local, kinds)) == [RECORD, ("person", "replace_one")]
-    assert list(stage.distinguished(central, kinds)) == kinds
-    audit = stage.audit("m", {"method": "laplace_input"}, Budget(3.0, 1e-6), kinds, 40, 1)
-    assert len(audit.bounds) == 12
+    assert list(kinds.distinguished(local, asked)) == [RECORD, ("person", "replace_one")]
+    assert list(kinds.distinguished(central, asked)) == asked
+    audit = stage.audit("m", {"method": "laplace_input"}, Budget(3.0, 1e-6), asked, 40, 1)
+    assert len(audit.bounds) == 16
     assert {bound.pair.split(", ")[1] for bound in audit.bounds} == {
         "record replace one",
         "person replace one",
