@@ -231,7 +231,7 @@ class Bound(Part):
     """A lower bound on ε that one score on one pair of worlds proves."""
 
     pair: str
-    score: Literal["likelihood ratio", "difference", "learned"]
+    score: Literal["likelihood ratio", "difference", "learned", "output"]
     theorem: Literal["Clopper-Pearson", "Gaussian AUC", "pure AUC"]
     auc: float
     lower: float  # at 95 %, corrected for all bounds of the audit together

@@ -41,7 +41,7 @@ class Evaluation(Section):
 
 
 class Audit(Section):
-    """How claims are audited."""
+    """How claims are tested."""
 
     runs: int = Field(default=300, ge=20, description="Runs of each world in the audit's game.")
     strict: bool = Field(

@@ -55,6 +55,11 @@ class Sweep:
             for epsilon in (self.settings.epsilons if method.private else (math.inf,))
         ]
 
+    def kinds(self) -> list[tuple[str, str]]:
+        """The units and relations for which the datasets ask, each once."""
+        asked = [self.entries[dataset].privacy for dataset in self.settings.datasets]
+        return list(dict.fromkeys((privacy.unit, privacy.relation) for privacy in asked))
+
     def local_source(self, dataset: str) -> Path | None:
         """The file of this machine that the dataset is read from, if it is."""
         override = self.settings.sources.get(dataset)

@@ -60,6 +60,8 @@ SHARED_NOISE = "evaluate/audit/shared_noise.py"
 GATE = "evaluate/audit/gate.py"
 OUTCOMES = "report/outcomes.py"
 ANSWER = "report/answer.py"
+BOUNDS = "evaluate/audit/bounds.py"
+GAME = "evaluate/audit/game.py"
 
 OF_NOISE = "tests/privacy/test_privacy_noise.py"
 OF_EXACT = "tests/privacy/test_privacy_exact.py"
@@ -93,6 +95,8 @@ OF_PEOPLE = "tests/mechanisms/test_mechanism_people.py"
 OF_COLLECTION = "tests/mechanisms/test_mechanism_collection.py"
 OF_TREE_RESPONSE = "tests/mechanisms/test_mechanism_tree_response.py"
 OF_ADAPTIVE = "tests/mechanisms/test_mechanism_adaptive_tree_response.py"
+OF_BOUNDS = "tests/evaluate/test_audit_bounds.py"
+OF_GAME = "tests/evaluate/test_audit_game.py"
 OF_STAGE = "tests/stages/test_stage_privatise.py"
 OF_SURVEY = "tests/privacy/test_privacy_response_survey.py"
 OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
@@ -1452,5 +1456,39 @@ CHANGES = (
         "gate: low bits are not looked at",
         f"{OF_GATE}::test_a_release_whose_low_bits_tell_is_refused",
         (GATE, "    if not exact:", "    if exact or not exact:"),
+    ),
+    _change(
+        "audit: nothing taken off for what is too rare to be seen",
+        f"{OF_BOUNDS}::test_the_area_is_as_large_as_its_bound_says",
+        (BOUNDS, "unseen = 2 * estimate * math.log(1 / alpha) / len(sides)", "unseen = 0.0"),
+    ),
+    _change(
+        "audit: runs that share their noise are compared with each other",
+        f"{OF_BOUNDS}::test_the_area_leaves_out_pairs_that_share_their_noise",
+        (BOUNDS, "- 2 * own) / (n - 1)", "- 0 * own) / n"),
+    ),
+    _change(
+        "audit: both rates at the whole chance of being wrong",
+        f"{OF_BOUNDS}::test_errors_that_never_happen_prove_what_clopper_and_pearson_say",
+        (BOUNDS, "1 - alpha / 2)", "1 - alpha)"),
+    ),
+    _change(
+        "audit: the area of Gaussians for every ledger",
+        f"{OF_GAME}::test_the_area_of_gaussians_is_asked_of_gaussian_ledgers_alone",
+        (GAME, "gaussian = all(isinstance(", "gaussian = any(isinstance("),
+    ),
+    _change(
+        "audit: no correction for several bounds",
+        f"{OF_GAME}::test_the_chances_of_all_bounds_to_be_wrong_add_up_to_what_is_stated",
+        (GAME, "(1 - MAIN) / (2 * len(scored) - len(main))", "MAIN"),
+    ),
+    _change(
+        "audit: attackers are judged by the runs they learned from",
+        f"{OF_GAME}::test_learning_and_judged_runs_are_different",
+        (
+            GAME,
+            "judged = range(training.stop, training.stop + plan.runs)",
+            "judged = range(1, 1 + plan.runs)",
+        ),
     ),
 )

@@ -43,6 +43,7 @@ mechanisms:
 epsilons: [1, 3]
 replicates: 1
 components: 3
+audit: {runs: 20}
 """
 
 

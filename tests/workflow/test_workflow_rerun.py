@@ -12,11 +12,12 @@ REPORT = {("report", "", "")}
 
 
 def chain(*mechanisms: str, epsilons: tuple[str, ...] = ("1", "3")) -> set[tuple[str, str, str]]:
-    """The jobs of these mechanisms from privatise to evaluate, and the report."""
+    """The jobs of these mechanisms from privatise to audit, and the report."""
     jobs = set(REPORT)
     for mechanism in mechanisms:
         for epsilon in ("inf",) if mechanism == "non_private" else epsilons:
             stages = ["fit", "evaluate"] + (["privatise"] if mechanism == "randomized_response" else [])
+            stages += ["audit"] if mechanism != "non_private" else []
             jobs |= {(stage, mechanism, epsilon) for stage in stages}
     return jobs
 
@@ -49,6 +50,11 @@ def test_the_run_makes_what_it_promises(finished: Path):
     done = set(zip(results["mechanism"], results["epsilon"].map("{:g}".format), strict=True))
     assert done == ALL
     assert {"holdout_loglik", "holdout_gap", "mia_loss_auc", "seconds_fit"} <= set(results["metric"])
+    bounds = results[results["metric"] == "audit_epsilon_lower"]
+    audited = set(zip(bounds["mechanism"], bounds["epsilon"].map("{:g}".format), strict=True))
+    assert audited == {
+        job for job in PRIVATE if job[0] == "randomized_response"
+    }  # the others are too dear here
     assert "<html" in (finished / "reports/summary.html").read_text()[:500]
 
 
@@ -109,13 +115,27 @@ def test_editing_an_attack_refits_nothing_but_editing_the_replay_does(project: P
     assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response")
 
 
+def test_more_runs_of_the_audit_rerun_the_audit_alone(project: Project):
+    assert project.planned("--config", 'audit={"runs": 30}') == {("audit", *job) for job in PRIVATE} | REPORT
+
+
+def test_editing_the_game_reruns_the_audit_alone(project: Project):
+    project.edit("src/privmix/evaluate/audit/game.py", "MAIN = 0.8", "MAIN = 0.7")
+    assert project.planned() == {("audit", *job) for job in PRIVATE} | REPORT
+
+
 def test_words_of_a_catalog_entry_rerun_nothing_but_its_bounds_do(project: Project):
     project.edit("catalog/tiny.yaml", "description: Three clusters", "description: Some clusters")
     assert project.planned() == set()
     project.edit("catalog/tiny.yaml", "lower: -1", "lower: -1.5")
-    assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response") | {
+    audits = {("audit", *job) for job in PRIVATE}  # know nothing of the data
+    assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response") - audits | {
         ("clean", "", "")
     }
+    project.edit(
+        "catalog/tiny.yaml", "visibility: synthetic", "visibility: synthetic\nprivacy: {relation: add_remove}"
+    )
+    assert audits <= project.planned()
 
 
 def test_changing_the_users_file_reruns_from_the_start(project: Project):

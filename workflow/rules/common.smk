@@ -98,6 +98,28 @@ def all_scores():
     return [job.path(sweep.SCORES) for job in SWEEP.jobs()]
 
 
+def audit_arguments(wildcards):
+    """What an audit depends on: no dataset, but whom the datasets ask to be protected."""
+    settings = SWEEP.settings
+    kinds = [word for kind in SWEEP.kinds() for word in ("--kind", *kind)]
+    return [
+        *("--mechanism", wildcards.mechanism),
+        *("--parameters", SWEEP.parameters(wildcards.mechanism)),
+        *("--epsilon", wildcards.epsilon),
+        *("--delta", settings.delta),
+        *kinds,
+        *("--runs", settings.audit.runs),
+        *("--seed", settings.master_seed),
+    ]
+
+
+def all_audits():
+    """The audit of every private mechanism at every epsilon."""
+    return sorted(
+        {job.path(sweep.AUDIT) for job in SWEEP.jobs() if job.epsilon < float("inf")}
+    )
+
+
 def incomplete_report():
     """The command that renders whatever there is, beside the report that only a whole run makes."""
     kinds = [

@@ -1,6 +1,7 @@
 rule report:
     input:
         scores=all_scores(),
+        audits=all_audits(),
     output:
         html="reports/summary.html",
         csv="reports/results.csv",

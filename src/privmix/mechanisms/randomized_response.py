@@ -25,6 +25,7 @@ where records are clumped. Above three coordinates a grid has hardly a cell a si
 six it did worse than the uniform density at ε = 1.
 """
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
@@ -72,6 +73,17 @@ def numbers(most: int) -> list[int]:
     return [*(2**power for power in range(most.bit_length()) if 2**power < most), most]
 
 
+@functools.cache
+def _cells(mechanism: "RandomizedResponse", most: int, plan: Plan) -> int:
+    """The number of cells. With twice as many an oracle has twice the variance (GRR) or the same: one solution."""
+    low, high = 2, most
+    while low < high:
+        cells = (low + high + 1) // 2
+        noise = mechanism.oracle_of(cells, plan).cell_deviation(plan.reports)
+        low, high = (cells, high) if cells**0.75 * noise <= NOISE else (low, cells - 1)
+    return low
+
+
 @parameters
 class RandomizedResponse(LocalMechanism):
     """`oracle`: how a record says its cell; `searches`: restarts of the fit, which cost no privacy."""
@@ -93,14 +105,8 @@ class RandomizedResponse(LocalMechanism):
             )
         sides = np.ceil((domain.upper - domain.lower) / domain.resolution)
         finest = min(float(np.prod(np.maximum(sides, 2))), MOST_CELLS)
-        # With twice the cells an oracle has twice the variance (GRR) or the same: the rule has one solution.
-        low, high = 2, max(2, int(finest))
-        while low < high:
-            cells = (low + high + 1) // 2
-            noise = self._oracle(cells, plan).cell_deviation(plan.reports)
-            low, high = (cells, high) if cells**0.75 * noise <= NOISE else (low, cells - 1)
-        grid = nearly_cubic(domain.lower, domain.upper, low)
-        return grid, self._oracle(grid.cells, plan)
+        grid = nearly_cubic(domain.lower, domain.upper, _cells(self, max(2, int(finest)), plan))
+        return grid, self.oracle_of(grid.cells, plan)
 
     def answer(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
@@ -143,6 +149,7 @@ class RandomizedResponse(LocalMechanism):
             records_per_unit=plan.per_person,
         )
 
-    def _oracle(self, cells: int, plan: Plan) -> Oracle:
+    def oracle_of(self, cells: int, plan: Plan) -> Oracle:
+        """The oracle that asks for one of so many cells."""
         epsilon = plan.budget.epsilon
         return small_for(cells, epsilon) if self.oracle == "auto" else BY_NAME[self.oracle](cells, epsilon)

@@ -5,7 +5,7 @@ nobody else does, or says what is released instead of drawing.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 from privmix.privacy.laws import Law
 from privmix.privacy.ledger import Event, Ledger
@@ -13,7 +13,6 @@ from privmix.privacy.ledger import Event, Ledger
 Released = TypeVar("Released")
 
 
-@runtime_checkable
 class Watch(Protocol):
     """A source of noise that wants to see releases."""
 
@@ -31,6 +30,7 @@ def release(
     ledger: Ledger,
 ) -> Released:
     """What `draw` draws from the law, given the statistic; the event says what it costs."""
-    released = source.watch(event, law, statistic, draw) if isinstance(source, Watch) else draw()
+    watch = getattr(source, "watch", None)
+    released = draw() if watch is None else watch(event, law, statistic, draw)
     ledger.append(event)
     return released

@@ -44,11 +44,14 @@ class Tape:
 
 
 class Witness:
-    """Real noise of another source, and a tape of it."""
+    """Real noise of another source, and a tape of it.
 
-    def __init__(self, source: NoiseSource) -> None:
+    With `releases`, the mechanism is stopped by `Enough` after so many: all that follows is computed from them.
+    """
+
+    def __init__(self, source: NoiseSource, *, releases: int | None = None) -> None:
         self.tape = Tape()
-        self._source = source
+        self._source, self._releases = source, releases
         self._drawing = False
 
     def watch(self, event: Event, law: Law, statistic: Any, draw: Callable[[], Any]) -> Any:
@@ -59,6 +62,8 @@ class Witness:
         finally:
             self._drawing = False
         self.tape.entries.append(Entry(event, law, _kept(statistic), _kept(released)))
+        if len(self.tape.entries) == self._releases:
+            raise Enough
         return released
 
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
@@ -167,8 +172,8 @@ class Replay:
         return drawn
 
 
-class Enough(Exception):
-    """A replay has seen all that it was asked for."""
+class Enough(BaseException):
+    """All that was asked for has been seen; no mechanism may take it for an error of its own."""
 
 
 class Astray(UserError):

@@ -4,7 +4,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from privmix.artefacts import Audit, ModelFile, Verdict
+import pyarrow as pa
+
+from privmix.artefacts import Audit, ModelFile, Verdict, results_table
 from privmix.evaluate.audit.shared_noise import shared
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import count, percent, rounded
@@ -75,6 +77,29 @@ def findings(outcome: Outcome) -> tuple[str, ...]:
                 f"ε = {rounded(worst.alarm)} with 99\u00a0% confidence, but ε = {rounded(audit.epsilon)} is claimed."
             )
     return tuple(dict.fromkeys(said))
+
+
+def proven_rows(outcomes: Iterable[Outcome]) -> pa.Table:
+    """`audit_epsilon_lower` of every model of whose mechanism anything was proven, as rows of results."""
+    return results_table(
+        [
+            {
+                "dataset": outcome.dataset,
+                "mechanism": outcome.mechanism,
+                "method": outcome.method,
+                "trust": outcome.trust,
+                "epsilon": outcome.epsilon,
+                "delta": outcome.model.privacy.delta,
+                "unit": outcome.model.privacy.unit,
+                "relation": outcome.model.privacy.relation,
+                "replicate": 0,
+                "metric": "audit_epsilon_lower",
+                "value": outcome.audit.lower,
+            }
+            for outcome in outcomes
+            if outcome.model is not None and outcome.audit is not None and outcome.audit.bounds
+        ]
+    )
 
 
 def audited(outcome: Outcome) -> str | None:

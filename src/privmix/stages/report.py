@@ -12,7 +12,7 @@ from privmix.artefacts import ScoresInfo, info_of, read_audit, read_clean, read_
 from privmix.privacy.streams import stream
 from privmix.report import frames, page
 from privmix.report.answer import answers
-from privmix.report.audits import with_shared_noise
+from privmix.report.audits import proven_rows, with_shared_noise
 from privmix.report.outcomes import Material, Outcome, Run, in_order, material
 from privmix.stages import run as run_stage
 
@@ -63,7 +63,8 @@ def main() -> None:
         materials=read_materials(planned.settings),
         provenance=provenance.here(),
     )
-    results = frames.collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None)
+    tables = [outcome.scores for outcome in run.outcomes if outcome.scores is not None]
+    results = frames.collect([*tables, proven_rows(run.outcomes)])
     scores = frames.Scores(results)
     found = answers(run, scores)
     beside = [os.path.relpath(path, arguments.html.parent) for path in (arguments.csv, arguments.parquet)]

@@ -23,14 +23,25 @@ class Run:
 
     records: Records
     tape: Tape
-    output: Release | Reports
+    output: Release | Reports | None  # None of a run that was stopped after its last release
     rng: Randomness  # the source, and the other stream as it was before the run
 
 
-def watch(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Run:
-    """A run as any other, under a witness."""
-    before, witness = copy.deepcopy(rng.search), Witness(rng.noise)
-    output = _played(mechanism, records, spec, budget, Randomness(witness, rng.search))
+def watch(
+    mechanism: Mechanism,
+    records: Records,
+    spec: Spec,
+    budget: Budget,
+    rng: Randomness,
+    *,
+    releases: int | None = None,
+) -> Run:
+    """A run as any other, under a witness; stopped after so many releases, if told."""
+    before, witness = copy.deepcopy(rng.search), Witness(rng.noise, releases=releases)
+    try:
+        output = _played(mechanism, records, spec, budget, Randomness(witness, rng.search))
+    except Enough:
+        output = None
     return Run(records, witness.tape, output, Randomness(rng.noise, before))
 
 

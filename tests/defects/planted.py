@@ -1,0 +1,65 @@
+"""The eleven mistakes that implementations of private learning make, as edits of `noisy_moments` and of what it uses.
+
+Each is a small change of the sources that breaks the claimed ε and that no output shows. None is in the product.
+`noisy_moments` is the mechanism whose releases rest on one record as much as its noise allows, so that the size of a
+defect is the size of what it breaks.
+"""
+
+from changes import JOINT, NOISE, NOISY_MOMENTS, RELATION, STREAMS, Change, Edit
+
+METHOD = "noisy_moments"
+GAUSSIAN = "self.generator.normal(0.0, sigma, np.shape(values))"
+FROM_THE_SEED_AGAIN = "np.random.Generator(np.random.PCG64(self.generator.bit_generator.seed_seq))"
+START = "                start,\n                iterations=iterations,"
+ON_THE_DATA = START.replace(
+    "start,",
+    "start if ledger.events else em.fit(\n"
+    "                    observations, start.n_components, floor=spec.floor, rng=rng.search\n"
+    "                ).mixture,",
+)
+OBSERVED = "observations = spec.observed(view.points)"
+STRETCHED = """low, high = view.points.min(axis=0), view.points.max(axis=0)
+        width = spec.domain.upper - spec.domain.lower
+        observations = spec.observed(spec.domain.lower + (view.points - low) / (high - low) * width)"""
+SHARES = 'equal_shares(0, plan.releases, budget, "exact")'
+SPENT = 'spent = claim(ledger.events, budget, "exact")'
+PASS = "exact = standardised_pass(observations, mixture, shape.radius)"
+TAKEN_APART = "return _taken_apart(noisy, mixture, shape, multiplier * reach)"
+COUNTED = f"noisy[: len(mixture.weights)] = vector(exact, shape)[: len(mixture.weights)]\n    {TAKEN_APART}"
+
+
+def _defect(name: str, *edits: tuple[str, str, str]) -> Change:
+    return Change(name, (), tuple(Edit(*edit) for edit in edits))
+
+
+def _forgetting(name: str, counted: str) -> Change:
+    """Noise is made for some of the releases, and the claim is what those cost."""
+    return _defect(
+        name,
+        (NOISY_MOMENTS, SHARES, SHARES.replace("plan.releases", counted)),
+        (NOISY_MOMENTS, SPENT, SPENT.replace("ledger.events", f"ledger.events[:{counted}]")),
+    )
+
+
+DEFECTS = [
+    _defect("noise halved", (NOISE, GAUSSIAN, f"0.5 * {GAUSSIAN}")),
+    _defect(
+        "sensitivity halved",
+        (RELATION, "return self.records * factor * norm", "return self.records * factor * norm / 2"),
+    ),
+    _defect("start fitted to the data", (NOISY_MOMENTS, START, ON_THE_DATA)),
+    _defect("bounds taken from the data", (NOISY_MOMENTS, OBSERVED, STRETCHED)),
+    _forgetting("iterations forgotten", "1"),
+    _forgetting("budget split wrongly", "max(plan.releases // 2, 1)"),
+    _defect(
+        "the same noise in each iteration",
+        (NOISE, GAUSSIAN, GAUSSIAN.replace("self.generator", FROM_THE_SEED_AGAIN)),
+    ),
+    _defect("no clipping", (JOINT, PASS, PASS.replace("shape.radius", "1e6"))),
+    _defect(
+        "a box clipped where a ball is meant",
+        (JOINT, PASS, PASS.replace("shape.radius", "shape.radius * math.sqrt(mixture.dimensions)")),
+    ),
+    _defect("one seed for everything", (STREAMS, "[master_seed, *words.tolist()]", "[0]")),
+    _defect("exact counts", (JOINT, TAKEN_APART, COUNTED)),
+]

@@ -1,0 +1,104 @@
+"""Every planted defect is noticed: by the replay in three runs, nearly all by the game, and by a reader of the page."""
+
+import re
+from pathlib import Path
+
+import pytest
+from matrix import AS_IT_IS, as_table, matrix
+from mutate import copied
+from planted import DEFECTS, METHOD
+from project_copy import ROOT, Project, copy_project
+
+CONFIG = f"""
+catalog_dirs: [catalog]
+datasets: [tiny]
+mechanisms:
+  non_private: null
+  dp_em_llg_linear: null
+  dp_em_ggg_exact: null
+  {METHOD}: {{method: {METHOD}}}
+  noisy_tree: null
+  tree_then_moments: null
+  laplace_naive: null
+  laplace_aware: null
+  randomized_response: null
+  tree_response: null
+epsilons: [1]
+replicates: 1
+components: 3
+audit: {{runs: 20}}
+"""
+
+
+def test_there_are_eleven_and_each_finds_its_place_in_the_sources(tmp_path: Path):
+    assert len({defect.name for defect in DEFECTS}) == 11
+    for number, defect in enumerate(DEFECTS):
+        source = copied(defect, tmp_path / str(number))
+        for edit in defect.edits:
+            compile((source / "privmix" / edit.path).read_text(), edit.path, "exec")
+
+
+@pytest.mark.slow
+def test_the_replay_notices_all_of_them_and_the_game_nearly_all():
+    rows = matrix(seeds=1)
+    print(as_table(rows))
+    noticed = {row.name: (row.noticed("findings"), row.noticed("alarm")) for row in rows}
+    assert noticed.pop(AS_IT_IS) == (0, 0)
+    assert {name for name, (replay, _) in noticed.items() if not replay} == set()
+    assert sum(game for _, game in noticed.values()) >= 10
+
+
+def test_the_readme_has_the_matrix():
+    """A row for each defect, as `matrix.py` prints it."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| (\d)/(\d) \| (\d)/(\d) \|", readme, re.MULTILINE)
+    assert [name for name, *_ in rows] == [AS_IT_IS, *(defect.name for defect in DEFECTS)]
+    assert all(replayed == of for _, replayed, of, *_ in rows[1:])
+
+
+def _let_people_be_left_out(project: Project) -> None:
+    """Otherwise the number of records is public, and to count them exactly is no defect."""
+    entry, table = project.folder / "catalog/tiny.yaml", project.folder / "tiny.csv"
+    who = "  - {name: who, description: Who, type: identifier}\ncoordinates:"
+    text = entry.read_text().replace("coordinates:", who)
+    entry.write_text(
+        f"{text}privacy: {{relation: add_remove, person_column: who}}\nexpected: {{rows: 400}}\n"
+    )
+    head, *lines = table.read_text().splitlines()
+    table.write_text("\n".join([f"{head},who", *(f"{line},p{n}" for n, line in enumerate(lines))]) + "\n")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with one mechanism, run once as it is."""
+    made = copy_project(tmp_path_factory.mktemp("defects") / "project")
+    (made.folder / "tiny.yaml").write_text(CONFIG)
+    _let_people_be_left_out(made)
+    result = made.snakemake("reports/summary.html")
+    assert result.returncode == 0, result.stderr[-2000:]
+    return made
+
+
+def _marked(project: Project) -> bool:
+    page = (project.folder / "reports/summary.html").read_text(encoding="utf-8")
+    return '<span class="pill poor">fails</span>' in page and 'class="warning"' in page
+
+
+def test_a_run_of_the_code_as_it_is_has_no_red_mark(project: Project):
+    assert not _marked(project)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_a_planted_defect_is_red_on_the_page(project: Project, defect):
+    """From the configuration through Snakemake to the report."""
+    kept = {edit.path: (project.folder / "src/privmix" / edit.path).read_text() for edit in defect.edits}
+    try:
+        for edit in defect.edits:
+            project.edit(f"src/privmix/{edit.path}", edit.before, edit.after)
+        result = project.snakemake("reports/summary.html")
+        assert result.returncode == 0, result.stderr[-2000:]
+        assert _marked(project)
+    finally:
+        for path, text in kept.items():
+            (project.folder / "src/privmix" / path).write_text(text)

@@ -1,0 +1,39 @@
+"""Audit a method as the sources on PYTHONPATH have it, and print what was found, as JSON.
+
+    python tests/defects/trial.py METHOD FIRST-SEED NUMBER-OF-SEEDS
+
+Crafted records, ε = 1: three replayed runs and one game for every seed.
+"""
+
+import json
+import sys
+
+from privmix.evaluate.audit import crafted
+from privmix.evaluate.audit.game import play
+from privmix.evaluate.audit.replay import replay
+from privmix.mechanisms import base
+from privmix.mechanisms.registry import build
+from privmix.privacy.accounting import Budget
+
+BUDGET = Budget(1.0, 1e-6)
+REPLAYED, PLAYED = 3, 1200
+
+
+def audited(method: str, seed: int) -> dict[str, object]:
+    """What the replay and the game say of one seed."""
+    mechanism = build(method, {})
+    pairs = crafted.pairs(mechanism, "record", "add_remove")
+    verdict = replay(mechanism, pairs, BUDGET, lambda number: base.seeded(seed, "replay", number), REPLAYED)
+    game = play(mechanism, pairs, BUDGET, lambda number: base.seeded(seed, "game", number), PLAYED)
+    worst = max(game.bounds, key=lambda bound: bound.alarm)
+    return {
+        "findings": list(verdict.findings),
+        "proven": worst.alarm,
+        "score": worst.score,
+        "alarm": worst.alarm > game.claim.epsilon,
+    }
+
+
+if __name__ == "__main__":
+    method, first, number = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    print(json.dumps([audited(method, seed) for seed in range(first, first + number)]))

@@ -1,0 +1,14 @@
+rule audit:
+    output:
+        audit=sweep.AUDIT,
+    log:
+        "logs/audit/{mechanism}/eps-{epsilon}.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    params:
+        code=method_code("audit"),
+        job=audit_arguments,
+    shell:
+        "python -m privmix.stages.audit {params.job:q} "
+        "--output {output.audit:q} 2>&1 | tee {log:q}"
