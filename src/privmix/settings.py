@@ -1,10 +1,11 @@
 """The configuration: the single truth of its keys, types, defaults and meaning."""
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from privmix.errors import UserError, from_validation
+from privmix.errors import UserError, from_validation, nearest
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
@@ -38,6 +39,31 @@ class Evaluation(Section):
     worst_record_runs: int = Field(
         default=10, ge=2, description="Fits with and fits without the isolated person, each this many."
     )
+    worst_record_records: int = Field(
+        default=1_000_000,
+        ge=100,
+        description="Most training records that these fits are made to, drawn at random beside the isolated person.",
+    )
+    shadows: int = Field(
+        default=0,
+        ge=0,
+        description="Shadow models of each attack that needs them, in pairs; 0 leaves those attacks out.",
+    )
+    shadow_records: int = Field(
+        default=2000, ge=40, description="Most records of the pool of whose halves shadow models are fitted."
+    )
+    shadow_mechanisms: Literal["all"] | tuple[Identifier, ...] = Field(
+        default="all", description="Ids of the mechanisms that are attacked with shadow models, or all."
+    )
+    shadow_epsilons: Literal["all"] | tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(
+        default="all", description="Budgets at which they are, or all; without a budget it is always."
+    )
+
+    def shadows_for(self, mechanism: str, epsilon: float) -> int:
+        """How many shadow models attack that mechanism at that budget."""
+        attacked = self.shadow_mechanisms == "all" or mechanism in self.shadow_mechanisms
+        at = self.shadow_epsilons == "all" or math.isinf(epsilon) or epsilon in self.shadow_epsilons
+        return self.shadows if attacked and at else 0
 
 
 class ComponentChoice(Section):
@@ -138,6 +164,7 @@ def load(config: dict[str, Any]) -> Settings:
                     f"configuration: components names no number for dataset {dataset!r}; "
                     f"add `{dataset}: 10` under components, or give one number for all."
                 )
+    _attacked(settings)
     for dataset in settings.sources:
         if dataset not in settings.datasets:
             raise UserError(
@@ -145,3 +172,22 @@ def load(config: dict[str, Any]) -> Settings:
                 f"({', '.join(settings.datasets)}); add it there or remove it."
             )
     return settings
+
+
+def _attacked(settings: Settings) -> None:
+    """Whoever is to be attacked must be there."""
+    attacks = settings.evaluation
+    if attacks.shadow_mechanisms != "all":
+        for name in attacks.shadow_mechanisms:
+            if name not in settings.mechanisms:
+                raise UserError(
+                    f"configuration: evaluation.shadow_mechanisms names {name!r}, which is not in mechanisms; "
+                    f"{nearest(name, settings.mechanisms)}"
+                )
+    if attacks.shadow_epsilons != "all":
+        for epsilon in attacks.shadow_epsilons:
+            if epsilon not in settings.epsilons:
+                raise UserError(
+                    f"configuration: evaluation.shadow_epsilons names {epsilon:g}, which is not in epsilons "
+                    f"({', '.join(format(each, 'g') for each in settings.epsilons)}); add it there or remove it."
+                )

@@ -7,7 +7,7 @@ from making import clusters, make_domain, make_spec
 from privmix.artefacts import Axis
 from privmix.evaluate import worst_record
 from privmix.evaluate.likelihood import mean_log_likelihood
-from privmix.evaluate.membership import auc_ceiling
+from privmix.evaluate.limits import auc_ceiling
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.dp_em import DpEm
 from privmix.mechanisms.non_private import NonPrivate

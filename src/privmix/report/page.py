@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from privmix.artefacts import Fitted
+from privmix.evaluate.limits import swap
 from privmix.report import ledger_view, phrases, portraits, tables
 from privmix.report.alarm import reach
 from privmix.report.answer import Answer
@@ -18,7 +19,6 @@ from privmix.report.frames import Scores
 from privmix.report.frontier import Frontier, frontier
 from privmix.report.guarantee import protected_unit
 from privmix.report.knowledge import BADGES, MEANINGS
-from privmix.report.limits import swap
 from privmix.report.methods import mechanism_rows
 from privmix.report.nearby import NearbyRow, nearby_rows
 from privmix.report.outcomes import Material, Outcome, Run

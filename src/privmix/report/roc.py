@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from markupsafe import Markup
 
+from privmix.evaluate.limits import tpr_ceiling
 from privmix.report.figures import FORBIDDEN, INK, MUTED, Series, drawing, svg
-from privmix.report.limits import tpr_ceiling
 from privmix.report.outcomes import Outcome
 from privmix.report.phrases import percent, plain
 

@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
+from privmix.evaluate.limits import swap, swap_ceiling, tpr_ceiling
 from privmix.report.alarm import broken_claims
 from privmix.report.audits import findings
 from privmix.report.frames import Scores
 from privmix.report.knowledge import knowledge_kept
-from privmix.report.limits import swap, swap_ceiling, tpr_ceiling
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import distance, nats, percent, plain, plus_minus, rate, seconds
 

@@ -1,8 +1,7 @@
 """Evaluate: what each model is worth on held-out records, and what an attacker learns from it."""
 
+from collections.abc import Iterable
 from pathlib import Path
-
-import numpy as np
 
 from privmix import stages
 from privmix.artefacts import (
@@ -18,29 +17,43 @@ from privmix.artefacts import (
 )
 from privmix.evaluate import worst_record
 from privmix.evaluate.scores import Score, score
-from privmix.mechanisms.base import training_records
+from privmix.evaluate.shadow_attacks import Attacked, attack
 from privmix.stages import job as jobs
 
 
-def attack_worst_record(job: jobs.Job, clean: CleanData, runs: int) -> list[Score]:
+def attack_worst_record(job: jobs.Job, clean: CleanData, runs: int, most: int) -> dict[str, float]:
     """The game on the first isolated person."""
     domain = clean.info.domain
-    row = int(np.flatnonzero(np.flatnonzero(clean.train) == clean.isolated_rows[0])[0])
+    order = job.randomness(domain, "worst record", "records").search
+    records, row, public = worst_record.game_records(clean, most, order)
     exposure = worst_record.play(
         job.mechanism,
-        training_records(clean),
+        records,
         row,
         clean.points[~clean.train][0],
-        job.spec(domain),
+        job.spec(public),
         job.budget,
         runs,
         lambda world, number: job.randomness(domain, "worst record", world, number),
     )
-    return [
-        Score(0, "mia_worst_record_auc", exposure.auc),
-        Score(0, "mia_worst_record_auc_low", exposure.low),
-        Score(0, "mia_worst_record_auc_high", exposure.high),
-    ]
+    return exposure.metrics()
+
+
+def attack_with_shadows(
+    job: jobs.Job, clean: CleanData, number: int, most: int, rates: Iterable[float]
+) -> Attacked:
+    """All attacks with shadow models."""
+    domain = clean.info.domain
+    return attack(
+        job.mechanism,
+        clean,
+        job.spec(domain),
+        job.budget,
+        number,
+        most,
+        tuple(rates),
+        lambda *purpose: job.randomness(domain, "shadow", *purpose),
+    )
 
 
 def main() -> None:
@@ -53,36 +66,44 @@ def main() -> None:
     parser.add_argument("--model", required=True, type=Path)
     parser.add_argument("--false-positive-rates", required=True, type=float, nargs="+")
     parser.add_argument("--worst-record-runs", required=True, type=int)
+    parser.add_argument("--worst-record-records", type=int, default=10**9)
     parser.add_argument("--worst-person", nargs="*", default=[], help="how isolated people are called")
+    parser.add_argument("--shadows", type=int, default=0, help="shadow models; 0 leaves their attacks out")
+    parser.add_argument("--shadow-records", type=int, default=10**9, help="most records of their pool")
     parser.add_argument("--output", required=True, type=Path)
     job, given = jobs.parse(parser)
     clean, model = read_clean(given.clean), read_model(given.model)
-    scores = score(model, clean, given.false_positive_rates)
-    values = list(scores.values)
-    attacked = bool(model.models) and len(clean.isolated_rows) > 0
-    if attacked:
-        values += attack_worst_record(job, clean, given.worst_record_runs)
+    rates, domain = given.false_positive_rates, clean.info.domain
+    scores = score(model, clean, rates, job.randomness(domain, "attribute").search)
+    alone = bool(model.models) and len(clean.isolated_rows) > 0
+    found = (
+        attack_worst_record(job, clean, given.worst_record_runs, given.worst_record_records) if alone else {}
+    )
+    attacked = Attacked()
+    if given.shadows and model.models:
+        attacked = attack_with_shadows(job, clean, given.shadows, given.shadow_records, rates)
+    values = [*scores.values, *(Score(0, *each) for each in (found | attacked.metrics).items())]
     if given.private:
         seconds = info_of(read_schema(given.private), PrivateInfo).seconds
         values += [Score(number, "seconds_privatise", value) for number, value in enumerate(seconds)]
     privacy = model.privacy
     common = {
-        "dataset": clean.info.domain.dataset,
+        "dataset": domain.dataset,
         "mechanism": job.name,
         "method": job.method,
         "trust": privacy.trust,
         "epsilon": privacy.budget_epsilon,
     }
     fixed = {**common, "delta": privacy.delta, "unit": privacy.unit, "relation": privacy.relation}
-    table = results_table([{**fixed, **vars(value)} for value in values])
     info = ScoresInfo(
         **common,
         roc=scores.roc,
-        worst_person=given.worst_person[0] if attacked and given.worst_person else None,
-        notes=scores.notes,
+        lira_roc=attacked.roc,
+        worst_person=given.worst_person[0] if alone and given.worst_person else None,
+        notes=[*scores.notes, *attacked.notes],
         failure=model.failure,
     )
-    write_table(given.output, table, info)
+    write_table(given.output, results_table([{**fixed, **vars(value)} for value in values]), info)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from privmix.evaluate.membership import auc_ceiling
-from privmix.report.limits import swap_ceiling, tpr_ceiling
+from privmix.evaluate.limits import auc_ceiling, swap_ceiling, tpr_ceiling
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
