@@ -57,6 +57,8 @@ def score(
             values += [Score(first.replicate, name, value) for name, value in found.items()]
         else:
             notes.append(failure)
+        if not len(clean.isolated_rows):
+            notes.append(worst_record.NOBODY)
     return Scores(tuple(values), roc, notes)
 
 

@@ -4,7 +4,7 @@ Averages hide them. The attacker knows all records but theirs and sees one model
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from privmix.mechanisms.running import run_many
 from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget
 
+NOBODY = "the catalog names no isolated person, so nobody was followed by name"
 EARTH_RADIUS_KM = 6371.0088
 
 
@@ -51,6 +52,21 @@ def game_records(clean: CleanData, most: int, rng: np.random.Generator) -> tuple
     rows = np.flatnonzero(np.isin(units, taken))
     public = resized(domain, len(rows), len(taken) / (int(units.max()) + 1))
     return records.taken(rows), int(np.searchsorted(rows, row)), public
+
+
+def attack(
+    mechanism: Mechanism,
+    clean: CleanData,
+    spec: Spec,
+    budget: Budget,
+    runs: int,
+    most: int,
+    randomness: Callable[..., Randomness],
+) -> Exposure:
+    """The game on the first isolated person, who is moved to a held-out record's place, on at most so many records."""
+    records, row, public = game_records(clean, most, randomness("records").search)
+    elsewhere = clean.points[~clean.train][0]
+    return play(mechanism, records, row, elsewhere, replace(spec, domain=public), budget, runs, randomness)
 
 
 def play(

@@ -1,11 +1,10 @@
 """Evaluate: what each model is worth on held-out records, and what an attacker learns from it."""
 
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from privmix import stages
 from privmix.artefacts import (
-    CleanData,
     PrivateInfo,
     ScoresInfo,
     info_of,
@@ -19,41 +18,6 @@ from privmix.evaluate import worst_record
 from privmix.evaluate.scores import Score, score
 from privmix.evaluate.shadow_attacks import Attacked, attack
 from privmix.stages import job as jobs
-
-
-def attack_worst_record(job: jobs.Job, clean: CleanData, runs: int, most: int) -> dict[str, float]:
-    """The game on the first isolated person."""
-    domain = clean.info.domain
-    order = job.randomness(domain, "worst record", "records").search
-    records, row, public = worst_record.game_records(clean, most, order)
-    exposure = worst_record.play(
-        job.mechanism,
-        records,
-        row,
-        clean.points[~clean.train][0],
-        job.spec(public),
-        job.budget,
-        runs,
-        lambda world, number: job.randomness(domain, "worst record", world, number),
-    )
-    return exposure.metrics()
-
-
-def attack_with_shadows(
-    job: jobs.Job, clean: CleanData, number: int, most: int, rates: Iterable[float]
-) -> Attacked:
-    """All attacks with shadow models."""
-    domain = clean.info.domain
-    return attack(
-        job.mechanism,
-        clean,
-        job.spec(domain),
-        job.budget,
-        number,
-        most,
-        tuple(rates),
-        lambda *purpose: job.randomness(domain, "shadow", *purpose),
-    )
 
 
 def main() -> None:
@@ -74,15 +38,32 @@ def main() -> None:
     job, given = jobs.parse(parser)
     clean, model = read_clean(given.clean), read_model(given.model)
     rates, domain = given.false_positive_rates, clean.info.domain
+    spec = job.spec(domain)
     scores = score(model, clean, rates, job.randomness(domain, "attribute").search)
-    alone = bool(model.models) and len(clean.isolated_rows) > 0
-    found = (
-        attack_worst_record(job, clean, given.worst_record_runs, given.worst_record_records) if alone else {}
-    )
-    attacked = Attacked()
-    if given.shadows and model.models:
-        attacked = attack_with_shadows(job, clean, given.shadows, given.shadow_records, rates)
-    values = [*scores.values, *(Score(0, *each) for each in (found | attacked.metrics).items())]
+    values, attacked = list(scores.values), Attacked()
+    if model.models and len(clean.isolated_rows):
+        exposure = worst_record.attack(
+            job.mechanism,
+            clean,
+            spec,
+            job.budget,
+            given.worst_record_runs,
+            given.worst_record_records,
+            partial(job.randomness, domain, "worst record"),
+        )
+        values += [Score(0, *each) for each in exposure.metrics().items()]
+    if model.models and given.shadows:
+        attacked = attack(
+            job.mechanism,
+            clean,
+            spec,
+            job.budget,
+            given.shadows,
+            given.shadow_records,
+            rates,
+            partial(job.randomness, domain, "shadow"),
+        )
+        values += [Score(0, *each) for each in attacked.metrics.items()]
     if given.private:
         seconds = info_of(read_schema(given.private), PrivateInfo).seconds
         values += [Score(number, "seconds_privatise", value) for number, value in enumerate(seconds)]
@@ -99,7 +80,7 @@ def main() -> None:
         **common,
         roc=scores.roc,
         lira_roc=attacked.roc,
-        worst_person=given.worst_person[0] if alone and given.worst_person else None,
+        worst_person=given.worst_person[0] if model.models and given.worst_person else None,
         notes=[*scores.notes, *attacked.notes],
         failure=model.failure,
     )
