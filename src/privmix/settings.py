@@ -55,15 +55,13 @@ class Evaluation(Section):
     shadow_mechanisms: Literal["all"] | tuple[Identifier, ...] = Field(
         default="all", description="Ids of the mechanisms that are attacked with shadow models, or all."
     )
-    shadow_epsilons: Literal["all"] | tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(
-        default="all", description="Budgets at which they are, or all; without a budget it is always."
+    shadow_epsilons: (
+        Literal["all", "reference"] | tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
+    ) = Field(
+        default="all",
+        description="Budgets at which they are: all, reference (the one nearest to 1), or a list. "
+        "What spends no budget is attacked in any case.",
     )
-
-    def shadows_for(self, mechanism: str, epsilon: float) -> int:
-        """How many shadow models attack that mechanism at that budget."""
-        attacked = self.shadow_mechanisms == "all" or mechanism in self.shadow_mechanisms
-        at = self.shadow_epsilons == "all" or math.isinf(epsilon) or epsilon in self.shadow_epsilons
-        return self.shadows if attacked and at else 0
 
 
 class ComponentChoice(Section):
@@ -144,6 +142,18 @@ class Settings(Section):
         wanted = self.components[dataset] if isinstance(self.components, dict) else self.components
         return self.component_choice.candidates if wanted == "auto" else (wanted,)
 
+    @property
+    def reference_epsilon(self) -> float:
+        """The budget nearest to 1 in ratio, which the report shows first."""
+        return min(sorted(self.epsilons), key=lambda epsilon: abs(math.log(epsilon)))
+
+    def shadows_for(self, mechanism: str, epsilon: float) -> int:
+        """How many shadow models attack that mechanism at that budget."""
+        mechanisms, at = self.evaluation.shadow_mechanisms, self.evaluation.shadow_epsilons
+        budgets = (self.reference_epsilon,) if at == "reference" else at
+        attacked = mechanisms == "all" or mechanism in mechanisms
+        return self.evaluation.shadows if attacked and (at == "all" or epsilon in (*budgets, math.inf)) else 0
+
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:
     sections = {"evaluation": Evaluation, "component_choice": ComponentChoice}
@@ -164,7 +174,7 @@ def load(config: dict[str, Any]) -> Settings:
                     f"configuration: components names no number for dataset {dataset!r}; "
                     f"add `{dataset}: 10` under components, or give one number for all."
                 )
-    _attacked(settings)
+    _attacked(settings, {*settings.mechanisms, *config["mechanisms"]})
     for dataset in settings.sources:
         if dataset not in settings.datasets:
             raise UserError(
@@ -174,20 +184,18 @@ def load(config: dict[str, Any]) -> Settings:
     return settings
 
 
-def _attacked(settings: Settings) -> None:
-    """Whoever is to be attacked must be there."""
-    attacks = settings.evaluation
-    if attacks.shadow_mechanisms != "all":
-        for name in attacks.shadow_mechanisms:
-            if name not in settings.mechanisms:
-                raise UserError(
-                    f"configuration: evaluation.shadow_mechanisms names {name!r}, which is not in mechanisms; "
-                    f"{nearest(name, settings.mechanisms)}"
-                )
-    if attacks.shadow_epsilons != "all":
-        for epsilon in attacks.shadow_epsilons:
-            if epsilon not in settings.epsilons:
-                raise UserError(
-                    f"configuration: evaluation.shadow_epsilons names {epsilon:g}, which is not in epsilons "
-                    f"({', '.join(format(each, 'g') for each in settings.epsilons)}); add it there or remove it."
-                )
+def _attacked(settings: Settings, mechanisms: set[str]) -> None:
+    """Whoever is to be attacked must be there, or be left out by name: the default names some whom others leave out."""
+    wanted, at = settings.evaluation.shadow_mechanisms, settings.evaluation.shadow_epsilons
+    for name in () if wanted == "all" else wanted:
+        if name not in mechanisms:
+            raise UserError(
+                f"configuration: evaluation.shadow_mechanisms names {name!r}, which is not in mechanisms; "
+                f"{nearest(name, settings.mechanisms)}"
+            )
+    for epsilon in () if isinstance(at, str) else at:
+        if epsilon not in settings.epsilons:
+            raise UserError(
+                f"configuration: evaluation.shadow_epsilons names {epsilon:g}, which is not in epsilons "
+                f"({', '.join(format(each, 'g') for each in settings.epsilons)}); add it there or remove it."
+            )

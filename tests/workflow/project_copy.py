@@ -43,6 +43,8 @@ mechanisms:
 epsilons: [1, 3]
 replicates: 1
 components: 3
+evaluation:
+  shadows: 0
 """
 
 

@@ -102,6 +102,11 @@ def test_changing_the_attack_reruns_evaluation_alone(project: Project):
     assert planned == {("evaluate", *job) for job in ALL} | REPORT
 
 
+def test_shadow_models_for_one_mechanism_rerun_its_evaluation_alone(project: Project):
+    attack = 'evaluation={"shadows": 12, "shadow_mechanisms": ["dp_em_ggg_exact"], "shadow_epsilons": [3]}'
+    assert project.planned("--config", attack) == {("evaluate", "dp_em_ggg_exact", "3")} | REPORT
+
+
 def test_words_of_a_catalog_entry_rerun_nothing_but_its_bounds_do(project: Project):
     project.edit("catalog/tiny.yaml", "description: Three clusters", "description: Some clusters")
     assert project.planned() == set()

@@ -87,11 +87,12 @@ def job_arguments(wildcards):
 
 def shadow_arguments(wildcards):
     """How many shadow models attack this job's mechanism, and on how many records; nothing where none does."""
-    evaluation = SWEEP.settings.evaluation
-    number = evaluation.shadows_for(wildcards.mechanism, float(wildcards.epsilon))
+    settings = SWEEP.settings
+    number = settings.shadows_for(wildcards.mechanism, float(wildcards.epsilon))
     if not number:
         return []
-    return ["--shadows", number, "--shadow-records", evaluation.shadow_records]
+    most = settings.evaluation.shadow_records
+    return ["--shadows", number, "--shadow-records", most]
 
 
 def method_code(stage):
