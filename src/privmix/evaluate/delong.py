@@ -34,15 +34,15 @@ def area(
 ) -> Area:
     """The AUC, and its interval on the scale of the logit, which keeps it inside (0, 1) (Pepe 2003, section 5.2).
 
-    `groups` has up to two ways in which scores belong together, each as the numbers of the members' and of the
-    others' groups. Where the variance cannot be seen, as at an AUC of 0 or 1, the interval is Newcombe's, with as many
-    scores a side as there are groups.
+    `groups` has up to two ways in which scores belong together, each as the numbers, from 0, of the members' and of
+    the others' groups. Where the variance cannot be seen, as at an AUC of 0 or 1, the interval is Newcombe's, with as
+    many scores a side as there are groups.
     """
     above, below = placements(members, others), 1 - placements(others, members)
     estimate = float(above.mean())
     spread = variance(above, below, groups)
     if spread <= 0 or not 1e-12 < estimate < 1 - 1e-12:
-        sizes = [(len(np.unique(mine)), len(np.unique(theirs))) for mine, theirs in groups]
+        sizes = [tuple(np.count_nonzero(np.bincount(side)) for side in each) for each in groups]
         least = [min([len(side), *(size[i] for size in sizes)]) for i, side in enumerate((members, others))]
         return Area(estimate, *auc_interval(estimate, *least, z))
     logit = math.log(estimate / (1 - estimate))
@@ -65,11 +65,10 @@ def variance(above: np.ndarray, below: np.ndarray, groups: Sequence[tuple[np.nda
 
 
 def _grouped(mine: np.ndarray, theirs: np.ndarray, my_group: np.ndarray, their_group: np.ndarray) -> float:
-    names, number = np.unique(np.concatenate([my_group, their_group]), return_inverse=True)
-    if len(names) < 2:
-        return 0.0
+    number = np.concatenate([my_group, their_group])
     parts = np.bincount(number, np.concatenate([mine, theirs]))
-    return len(names) / (len(names) - 1) * float((parts**2).sum())
+    groups = np.count_nonzero(np.bincount(number))
+    return groups / (groups - 1) * float((parts**2).sum()) if groups > 1 else 0.0
 
 
 def _expit(value: float) -> float:

@@ -81,7 +81,8 @@ def _loss_attack(
     members: np.ndarray, others: np.ndarray, clean: CleanData, rates: Sequence[float]
 ) -> dict[str, float]:
     """The records of one person belong together, whatever the unit."""
-    reached = area(members, others, [(clean.person[clean.train], clean.person[~clean.train])])
+    whose = np.unique(clean.person, return_inverse=True)[1]
+    reached = area(members, others, [(whose[clean.train], whose[~clean.train])])
     found = {
         "mia_loss_auc": reached.auc,
         "mia_loss_auc_low": reached.low,

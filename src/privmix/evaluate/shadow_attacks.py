@@ -15,6 +15,7 @@ from privmix.evaluate.shadows import LEAST_PAIRS, LEAST_UNITS, Pool, Shadows, fi
 from privmix.mechanisms.base import Mechanism, Randomness, Spec
 from privmix.privacy.accounting import Budget
 
+MOST_SCORES = 500_000  # of all models: more make an average no surer, for its interval is that of the models
 # A score for each record in each model as the target, (models, n).
 ATTACKS: dict[str, Callable[[Shadows, np.random.Generator], np.ndarray]] = {
     "lira": lambda shadows, rng: lira.online(shadows),
@@ -89,9 +90,16 @@ def impossible(pool: Pool, number: int) -> str | None:
 
 
 def measured(shadows: Shadows, rates: Sequence[float], rng: np.random.Generator) -> Attacked:
-    """The numbers of every attack."""
+    """The numbers of every attack: averages of so many records as give `MOST_SCORES`, the worst of all."""
     found: dict[str, float] = {}
     curve: list[tuple[float, float]] = []
+    each = record_aucs(shadows)
+    found |= {
+        "mia_lira_worst_record_auc": float(each.max()),
+        "mia_lira_p99_record_auc": float(np.quantile(each, 0.99)),
+        "mia_lira_worst_record_chance": chance(shadows.pairs, len(each)),
+    }
+    shadows = shadows.of(rng.permutation(len(each))[: MOST_SCORES // len(shadows.inside)])
     mask, models = shadows.inside, np.arange(len(shadows.inside))[:, None]
     units = np.broadcast_to(shadows.units, mask.shape)
     pair = np.broadcast_to(models // 2, mask.shape)
@@ -111,12 +119,6 @@ def measured(shadows: Shadows, rates: Sequence[float], rng: np.random.Generator)
                 found[f"mia_{name}_tpr_at_fpr_{rate:g}"] = hit
         if name == "lira":
             curve = roc(members, others)
-    each = record_aucs(shadows)
-    found |= {
-        "mia_lira_worst_record_auc": float(each.max()),
-        "mia_lira_p99_record_auc": float(np.quantile(each, 0.99)),
-        "mia_lira_worst_record_chance": chance(shadows.pairs, len(np.unique(shadows.units))),
-    }
     outside = int((~mask).sum())
     notes = [
         f"{outside} scores of records outside shadow models are too few to measure a false-positive rate of {rate:g}"

@@ -101,6 +101,10 @@ class Shadows:
         """The same of the model that was not, (pairs, n)."""
         return np.where(self.inside[0::2], self.densities[1::2], self.densities[0::2])
 
+    def of(self, records: np.ndarray) -> "Shadows":
+        """The same of these records alone."""
+        return Shadows(self.densities[:, records], self.inside[:, records], self.units[records])
+
     @property
     def pairs(self) -> int:
         """Half the number of models."""
