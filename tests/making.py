@@ -80,6 +80,22 @@ def write_clean(path, domain, points, *, codes=None, persons=None, train=None):
     artefacts.write_table(path, pa.Table.from_arrays(columns, schema=schema), info)
 
 
+def clean_data(points, *, persons=None, train=None, isolated=(), **domain):
+    """Clean records in memory, every other one for training unless told; `isolated` are rows."""
+    persons = (np.arange(len(points)) if persons is None else persons).astype(np.uint64)
+    train = np.arange(len(points)) % 2 == 0 if train is None else train
+    rows = int(train.sum())
+    counts = artefacts.RowCounts(
+        read=len(points), kept=len(points), dropped={}, clipped={}, persons=len(np.unique(persons)), train=rows,
+        holdout=len(points) - rows,
+    )  # fmt: skip
+    info = artefacts.CleanInfo(
+        domain=make_domain(dimensions=points.shape[1], rows=rows, **domain), entry_digest="", raw_sha256="",
+        counts=counts, isolated=tuple(int(persons[row]) for row in isolated),
+    )  # fmt: skip
+    return artefacts.CleanData(info, points, {}, persons, train)
+
+
 def make_spec(n_components=3, **domain):
     """A spec on such a domain."""
     return Spec(make_domain(**domain), n_components)

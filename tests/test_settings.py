@@ -54,6 +54,20 @@ def test_a_mechanism_set_to_null_is_left_out():
         ({"mechanisms": {"m": None}}, "mechanisms"),
         ({"mechanisms": {"Bad Name": {"method": "dp_em"}}}, "Bad Name"),
         ({"mechanisms": {"m": {}}}, "key 'mechanisms.m.method' is missing"),
+        (
+            {"evaluation": {"shadow_mechanisms": ["n"]}},
+            "evaluation.shadow_mechanisms names 'n', which is not in mechanisms; known: m",
+        ),
+        (
+            {"evaluation": {"shadow_epsilons": [3]}},
+            "evaluation.shadow_epsilons names 3, which is not in epsilons (0.1, 1); add it there or remove it.",
+        ),
+        (
+            {"evaluation": {"shadows": -2}},
+            "evaluation.shadows = -2: input should be greater than or equal to 0",
+        ),
+        ({"evaluation": {"shadow_records": 3}}, "evaluation.shadow_records = 3"),
+        ({"evaluation": {"shadow": 3}}, "unknown key 'evaluation.shadow'; did you mean 'shadows'"),
         ({"master_sed": 3}, "unknown key 'master_sed'; did you mean 'master_seed'"),
     ],
 )
@@ -62,3 +76,24 @@ def test_what_is_wrong_is_said_in_one_sentence(change, sentence):
         load({**GOOD, **change})
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_shadow_models_attack_whom_the_configuration_names():
+    def number(mechanism, epsilon, **evaluation):
+        return load(GOOD | {"evaluation": evaluation}).shadows_for(mechanism, epsilon)
+
+    assert number("m", 1.0) == 0
+    assert number("m", 1.0, shadows=64) == 64
+    assert number("m", 1.0, shadows=64, shadow_mechanisms=[]) == 0
+    assert number("m", 0.1, shadows=64, shadow_mechanisms=["m"], shadow_epsilons=[1]) == 0
+    assert number("m", 1.0, shadows=64, shadow_mechanisms=["m"], shadow_epsilons=[1]) == 64
+    assert number("m", float("inf"), shadows=64, shadow_epsilons=[1]) == 64
+    assert number("m", 1.0, shadows=64, shadow_epsilons="reference") == 64
+    assert number("m", 0.1, shadows=64, shadow_epsilons="reference") == 0
+    assert number("m", float("inf"), shadows=64, shadow_epsilons="reference") == 64
+
+
+def test_a_mechanism_that_is_left_out_by_name_may_still_be_named_for_attacks():
+    mechanisms = {"m": GOOD["mechanisms"]["m"], "other": None}
+    attacked = {"shadows": 12, "shadow_mechanisms": ["m", "other"]}
+    assert load(GOOD | {"mechanisms": mechanisms, "evaluation": attacked}).shadows_for("m", 1.0) == 12

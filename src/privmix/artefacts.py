@@ -274,6 +274,7 @@ class ScoresInfo(Part):
     trust: Trust
     epsilon: float
     roc: list[tuple[float, float]]  # (false-positive rate, true-positive rate), loss attack, first replicate
+    lira_roc: list[tuple[float, float]] = []  # the same of LiRA, all shadow models as targets together
     worst_person: str | None = None
     notes: list[str] = []
     failure: str | None = None

@@ -1,10 +1,11 @@
 """The configuration: the single truth of its keys, types, defaults and meaning."""
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from privmix.errors import UserError, from_validation
+from privmix.errors import UserError, from_validation, nearest
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
@@ -37,6 +38,29 @@ class Evaluation(Section):
     )
     worst_record_runs: int = Field(
         default=10, ge=2, description="Fits with and fits without the isolated person, each this many."
+    )
+    worst_record_records: int = Field(
+        default=1_000_000,
+        ge=100,
+        description="Most training records that these fits are made to, drawn at random beside the isolated person.",
+    )
+    shadows: int = Field(
+        default=0,
+        ge=0,
+        description="Shadow models of each attack that needs them, in pairs; 0 leaves those attacks out.",
+    )
+    shadow_records: int = Field(
+        default=2000, ge=40, description="Most records of the pool of whose halves shadow models are fitted."
+    )
+    shadow_mechanisms: Literal["all"] | tuple[Identifier, ...] = Field(
+        default="all", description="Ids of the mechanisms that are attacked with shadow models, or all."
+    )
+    shadow_epsilons: (
+        Literal["all", "reference"] | tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
+    ) = Field(
+        default="all",
+        description="Budgets at which they are: all, reference (the one nearest to 1), or a list. "
+        "What spends no budget is attacked in any case.",
     )
 
 
@@ -128,6 +152,18 @@ class Settings(Section):
         wanted = self.components[dataset] if isinstance(self.components, dict) else self.components
         return self.component_choice.candidates if wanted == "auto" else (wanted,)
 
+    @property
+    def reference_epsilon(self) -> float:
+        """The budget nearest to 1 in ratio, which the report shows first."""
+        return min(sorted(self.epsilons), key=lambda epsilon: abs(math.log(epsilon)))
+
+    def shadows_for(self, mechanism: str, epsilon: float) -> int:
+        """How many shadow models attack that mechanism at that budget."""
+        mechanisms, at = self.evaluation.shadow_mechanisms, self.evaluation.shadow_epsilons
+        budgets = (self.reference_epsilon,) if at == "reference" else at
+        attacked = mechanisms == "all" or mechanism in mechanisms
+        return self.evaluation.shadows if attacked and (at == "all" or epsilon in (*budgets, math.inf)) else 0
+
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:
     sections = {"evaluation": Evaluation, "component_choice": ComponentChoice, "audit": Audit}
@@ -148,6 +184,7 @@ def load(config: dict[str, Any]) -> Settings:
                     f"configuration: components names no number for dataset {dataset!r}; "
                     f"add `{dataset}: 10` under components, or give one number for all."
                 )
+    _attacked(settings, {*settings.mechanisms, *config["mechanisms"]})
     for dataset in settings.sources:
         if dataset not in settings.datasets:
             raise UserError(
@@ -155,3 +192,20 @@ def load(config: dict[str, Any]) -> Settings:
                 f"({', '.join(settings.datasets)}); add it there or remove it."
             )
     return settings
+
+
+def _attacked(settings: Settings, mechanisms: set[str]) -> None:
+    """Whoever is to be attacked must be there, or be left out by name: the default names some whom others leave out."""
+    wanted, at = settings.evaluation.shadow_mechanisms, settings.evaluation.shadow_epsilons
+    for name in () if wanted == "all" else wanted:
+        if name not in mechanisms:
+            raise UserError(
+                f"configuration: evaluation.shadow_mechanisms names {name!r}, which is not in mechanisms; "
+                f"{nearest(name, settings.mechanisms)}"
+            )
+    for epsilon in () if isinstance(at, str) else at:
+        if epsilon not in settings.epsilons:
+            raise UserError(
+                f"configuration: evaluation.shadow_epsilons names {epsilon:g}, which is not in epsilons "
+                f"({', '.join(format(each, 'g') for each in settings.epsilons)}); add it there or remove it."
+            )

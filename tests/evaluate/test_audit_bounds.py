@@ -8,7 +8,6 @@ from scipy import stats
 
 from privmix.evaluate.audit import bounds
 from privmix.evaluate.audit.bounds import Sides
-from privmix.evaluate.delong import delong
 from privmix.evaluate.membership import auc, auc_ceiling
 from privmix.privacy.accounting import gaussian_mu
 
@@ -56,16 +55,6 @@ def laplace(epsilon, runs, rng, coupled):
     second = first if coupled else rng.laplace(size=runs)
     sides = (np.round(np.abs(r) - np.abs(r - epsilon), 9) for r in (first + epsilon, second))
     return Sides(*sides), 1 - (2 + epsilon) * math.exp(-epsilon) / 4
-
-
-def test_delong_is_the_mean_and_variance_over_all_pairs():
-    rng = _generator(1)
-    members, others = rng.integers(0, 5, 40).astype(float), rng.integers(0, 4, 30).astype(float)
-    above = (members[:, None] > others) + 0.5 * (members[:, None] == others)
-    area, variance = delong(members, others)
-    assert area == pytest.approx(above.mean()) == auc(members, others)
-    wanted = above.mean(axis=1).var(ddof=1) / 40 + above.mean(axis=0).var(ddof=1) / 30
-    assert variance == pytest.approx(wanted)
 
 
 def test_the_area_leaves_out_pairs_that_share_their_noise():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from privmix.evaluate import membership
+from privmix.evaluate import limits, membership
 
 
 def _scores(seed=0, shift=0.4, ties=False):
@@ -76,7 +76,7 @@ def test_the_ceiling_is_the_area_under_the_region(epsilon, delta):
     rate = np.linspace(0, 1, 200_001)
     e = math.exp(epsilon)
     highest = np.minimum.reduce([np.ones_like(rate), e * rate + delta, 1 - (1 - delta - rate) / e])
-    assert membership.auc_ceiling(epsilon, delta) == pytest.approx(np.trapezoid(highest, rate), abs=1e-6)
+    assert limits.auc_ceiling(epsilon, delta) == pytest.approx(np.trapezoid(highest, rate), abs=1e-6)
 
 
 def test_randomized_response_reaches_the_ceiling_and_half_its_noise_breaks_it():
@@ -84,5 +84,5 @@ def test_randomized_response_reaches_the_ceiling_and_half_its_noise_breaks_it():
         truth = math.exp(epsilon) / (1 + math.exp(epsilon))
         return truth**2 + truth * (1 - truth)  # in order, or tied and counted half
 
-    assert area(1.0) == pytest.approx(membership.auc_ceiling(1.0, 0.0))
-    assert area(2.0) > membership.auc_ceiling(1.0, 0.0)
+    assert area(1.0) == pytest.approx(limits.auc_ceiling(1.0, 0.0))
+    assert area(2.0) > limits.auc_ceiling(1.0, 0.0)

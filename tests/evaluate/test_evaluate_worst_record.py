@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from making import clusters, make_domain, make_spec
+from making import clean_data, clusters, make_domain, make_spec, spied
 
 from privmix.artefacts import Axis
 from privmix.evaluate import worst_record
 from privmix.evaluate.likelihood import mean_log_likelihood
-from privmix.evaluate.membership import auc_ceiling
+from privmix.evaluate.limits import auc_ceiling
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.dp_em import DpEm
 from privmix.mechanisms.non_private import NonPrivate
@@ -52,3 +52,54 @@ def test_people_count_alike_at_person_level():
     values, person = np.array([1.0, 1.0, 1.0, 5.0]), np.array([7, 7, 7, 9], dtype=np.uint64)
     assert mean_log_likelihood(values) == 2.0
     assert mean_log_likelihood(values, person) == 3.0
+
+
+def test_the_game_may_be_played_on_fewer_records_with_the_person_among_them():
+    points = np.vstack([clusters(600), [[0.7, -0.7]]])
+    clean = clean_data(points, isolated=(600,))
+    whole, row, domain = worst_record.game_records(clean, 10**6, np.random.default_rng(0))
+    assert (len(whole), domain.rows) == (301, 301)
+    assert (whole.points[row] == points[600]).all()
+    part, row, domain = worst_record.game_records(clean, 100, np.random.default_rng(0))
+    assert (len(part), domain.rows) == (100, 100)
+    assert (part.points[row] == points[600]).all()
+    assert len(np.unique(part.points, axis=0)) == 100
+
+
+def test_people_of_a_game_keep_all_their_records_and_public_numbers_stay_in_proportion():
+    persons = np.repeat(np.arange(100), 4)
+    clean = clean_data(
+        clusters(400), persons=persons, train=persons < 80, isolated=(17,), unit="person", max_records=4
+    )
+    part, row, domain = worst_record.game_records(clean, 162, np.random.default_rng(0))
+    assert len(part) == 160
+    assert part.persons[row] == persons[17]
+    assert domain.rows == 160
+    assert set(np.bincount(part.persons.astype(int))) == {0, 4}
+
+
+def test_both_worlds_are_the_same_but_for_the_person(monkeypatch):
+    seen = []
+    spied(monkeypatch, DpEm, "fit", seen)
+    records = Records(clusters(50), {"a": np.arange(50)}, np.arange(50) * 10)
+    spec = make_spec(n_components=2, rows=50)
+    worst_record.play(
+        DpEm(iterations=1), records, 7, np.array([0.1, 0.2]), spec, Budget(1.0, 1e-6), 2,
+        lambda *purpose: seeded(3, *purpose),
+    )  # fmt: skip
+    views = [arguments[1] for arguments, _ in seen]
+    for view in views[:2]:
+        assert (view.points == records.points).all()
+    for view in views[2:]:
+        assert (view.points[:-1] == np.delete(records.points, 7, axis=0)).all()
+        assert view.points[-1].tolist() == [0.1, 0.2]
+        assert (view.codes["a"][-1], view.persons[-1]) == (7, 70)
+
+
+def test_off_the_globe_the_distance_is_in_resolutions():
+    domain = make_domain(dimensions=3)
+    mixture = Mixture(
+        np.array([0.5, 0.5]), np.array([[0.1, 0.1, 0.1], [0.5, 0.5, 0.5]]), np.stack([np.eye(3)] * 2)
+    )
+    place = np.array([0.1, 0.1, 0.103])
+    assert worst_record.distance_in_resolutions(mixture, place, domain) == pytest.approx(3 / np.sqrt(3))

@@ -332,6 +332,8 @@ def _write_job(
         measured["mia_loss_tpr_at_fpr_0.01"] = 0.011 if private else 0.07
         if trust == "local":
             measured["seconds_privatise"] = 0.05
+        if replicate == 0:
+            measured |= _attacks(method, epsilon)
         if data.isolated:
             measured["worst_record_distance_km"] = 900 * loss + 300 * rng.random() if private else 0.0004
             if replicate == 0:
@@ -373,12 +375,34 @@ def _write_job(
     info = ScoresInfo(
         **{key: shown[key] for key in ("dataset", "mechanism", "method", "trust", "epsilon")},
         roc=[] if fails else [(0.0, 0.0), *((float(a), float(a ** (0.98 if private else 0.7))) for a in x)],
+        lira_roc=[(float(a), float(a ** (0.98 if private else 0.4))) for a in x]
+        if not fails and "mia_lira_auc" in _attacks(method, epsilon)
+        else [],
         worst_person=PERSON if data.isolated and not fails else None,
         notes=[] if data.rows >= 2000 else ["160 held-out records are too few for a rate of 0.001."],
         failure=failure,
     )
     table = pa.Table.from_pylist(rows, RESULT_SCHEMA)
     write_table(root / f"data/scores/{data.name}/{name}/eps-{epsilon:g}.parquet", table, info)
+
+
+def _attacks(method: str, epsilon: float) -> dict[str, float]:
+    """Attribute inference on all, shadow models on two: what is not private, and one mechanism at ε = 1."""
+    private = math.isfinite(epsilon)
+    found = {
+        "attribute_members_hit_rate": 0.31 if private else 0.47, "attribute_others_hit_rate": 0.30,
+        "attribute_baseline_hit_rate": 0.14, "attribute_advantage": 0.01 if private else 0.17,
+        "attribute_advantage_low": -0.02 if private else 0.11, "attribute_advantage_high": 0.04 if private else 0.23,
+    }  # fmt: skip
+    if private and (method, epsilon) != ("dp_em", 1.0):
+        return found
+    for attack in ("lira", "lira_offline", "rmia", "learned"):
+        auc = 0.503 if private else 0.797
+        found |= {f"mia_{attack}_auc": auc, f"mia_{attack}_auc_low": auc - 0.011}
+        found |= {f"mia_{attack}_auc_high": auc + 0.012, f"mia_{attack}_advantage": 2 * auc - 1}
+        found |= {f"mia_{attack}_tpr_at_fpr_0.001": 0.001, f"mia_{attack}_tpr_at_fpr_0.01": 0.012}
+    found |= {"mia_lira_worst_record_auc": 0.71 if private else 1.0, "mia_lira_worst_record_chance": 0.776}
+    return found | {"mia_lira_p99_record_auc": 0.66 if private else 0.981}
 
 
 def _write_audit(root: Path, name: str, chosen: dict[str, Any], epsilon: float, delta: float) -> None:

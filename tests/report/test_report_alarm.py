@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up_run import CHECKINS, METHODS
 
-from privmix.evaluate.membership import auc_ceiling
+from privmix.evaluate.limits import auc_ceiling
 from privmix.report.alarm import METRIC, broken_claims, proven, reach
 from privmix.report.answer import answers
 from privmix.report.frames import Scores

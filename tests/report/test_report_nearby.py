@@ -7,13 +7,13 @@ import made_up_run
 import pytest
 from made_up_run import HOMES, SURVEY, USUAL, WIDTHS
 
+from privmix.evaluate.limits import swap_ceiling
 from privmix.report.alarm import METRIC, broken_claims, reach
 from privmix.report.answer import answers
 from privmix.report.figures import series
 from privmix.report.frames import Scores
 from privmix.report.knowledge import thresholds
 from privmix.report.ledger_view import view
-from privmix.report.limits import swap_ceiling
 from privmix.report.nearby import nearby_rows
 from privmix.report.page import chapter
 from privmix.report.tables import attack_rows, result_rows

@@ -256,7 +256,7 @@ def attack_section(html: str) -> str:
 
 def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp_path):
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
-    section = attack_section(html)
+    section, shadows = attack_section(html).split("<h4>Attacks with shadow models</h4>")
     assert "beyond the limit" not in section
     assert "var(--forbidden)" not in section
     assert "shaded region" not in section
@@ -265,6 +265,9 @@ def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp
     )
     assert len(private_rows) == 15
     assert all(row.count("(limit ") == 1 for row in private_rows), "only the worst record has a limit"
+    assert shadows.count("(limit 0.731)") == 2, (
+        "a shadow model has or has not one record, which the guarantee is for"
+    )
     reason = "people here hold several, so it sets no limit to an attack on all of a person's records"
     words = check(html)
     assert words.count(reason) == 1
@@ -342,3 +345,30 @@ def test_an_interval_that_no_share_can_have_is_called_so(tmp_path):
     (row,) = proportions(replace(run, outcomes=(replace(outcome, model=model),)), "checkins").shown
     assert row.normal.replace("\u00a0", " ") == "outside 0 to 100 %"
     assert row.estimate.replace("\u00a0", " ") == "−10 %"
+
+
+def test_attacks_with_shadow_models_stand_beside_their_limit_and_the_worst_record(tmp_path):
+    html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
+    words = check(html)
+    assert (
+        "Attacks with shadow models were run on non_private, dp_em_linear at ε = 1 and dp_em_exact at ε = 1, "
+        "and on no other model." in words
+    )
+    shadows = attack_section(html).split("<h4>Attacks with shadow models</h4>")[1]
+    bare, private = (
+        re.search(rf"<th scope=\"row\">{name}.*?</tr>", shadows, re.DOTALL).group()
+        for name in ("non_<wbr>private", "dp_<wbr>em_<wbr>exact")
+    )
+    assert "0.797 [0.786, 0.809]" in bare
+    assert "limit" not in bare
+    for part in ("0.503 [0.492, 0.515]", "(limit 0.731)", "0.660", "0.710", "(chance 0.776)"):
+        assert part in private
+    assert "17\u00a0% [11\u00a0%, 23\u00a0%]" in shadows
+
+
+def test_that_no_shadow_model_was_fitted_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(made_up_run, "_attacks", lambda method, epsilon: {})
+    html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
+    words = check(html)
+    assert "Attacks with shadow models were not run here; evaluation.shadows says how many" in words
+    assert "Attribute inference" not in words

@@ -44,6 +44,8 @@ epsilons: [1, 3]
 replicates: 1
 components: 3
 audit: {runs: 20}
+evaluation:
+  shadows: 0
 """
 
 

@@ -124,6 +124,11 @@ def test_editing_the_game_reruns_the_audit_alone(project: Project):
     assert project.planned() == {("audit", *job) for job in PRIVATE} | REPORT
 
 
+def test_shadow_models_for_one_mechanism_rerun_its_evaluation_alone(project: Project):
+    attack = 'evaluation={"shadows": 12, "shadow_mechanisms": ["dp_em_ggg_exact"], "shadow_epsilons": [3]}'
+    assert project.planned("--config", attack) == {("evaluate", "dp_em_ggg_exact", "3")} | REPORT
+
+
 def test_words_of_a_catalog_entry_rerun_nothing_but_its_bounds_do(project: Project):
     project.edit("catalog/tiny.yaml", "description: Three clusters", "description: Some clusters")
     assert project.planned() == set()
@@ -132,9 +137,10 @@ def test_words_of_a_catalog_entry_rerun_nothing_but_its_bounds_do(project: Proje
     assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response") - audits | {
         ("clean", "", "")
     }
-    project.edit(
-        "catalog/tiny.yaml", "visibility: synthetic", "visibility: synthetic\nprivacy: {relation: add_remove}"
-    )
+    whose = "  - {name: who, description: Who, type: identifier}\ncoordinates:"
+    project.edit("catalog/tiny.yaml", "coordinates:", whose)
+    protected = "privacy: {relation: add_remove, person_column: who}\nexpected: {rows: 400}"
+    project.edit("catalog/tiny.yaml", "visibility: synthetic", f"visibility: synthetic\n{protected}")
     assert audits <= project.planned()
 
 

@@ -85,6 +85,16 @@ def job_arguments(wildcards):
     ]
 
 
+def shadow_arguments(wildcards):
+    """How many shadow models attack this job's mechanism, and on how many records; nothing where none does."""
+    settings = SWEEP.settings
+    number = settings.shadows_for(wildcards.mechanism, float(wildcards.epsilon))
+    if not number:
+        return []
+    most = settings.evaluation.shadow_records
+    return ["--shadows", number, "--shadow-records", most]
+
+
 def method_code(stage):
     """The version of the code that a stage runs for the mechanism's method."""
     return lambda wildcards: code_version(

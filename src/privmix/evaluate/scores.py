@@ -1,12 +1,13 @@
-"""All scores of one model file: likelihood, membership inference, and the worst record."""
+"""All scores of one model file: likelihood, the loss attack, attribute inference, the worst record's place."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from privmix.artefacts import CleanData, ModelFile
-from privmix.evaluate import membership, worst_record
+from privmix.artefacts import CleanData, Fitted, ModelFile
+from privmix.evaluate import attribute, membership, worst_record
+from privmix.evaluate.delong import area
 from privmix.evaluate.likelihood import mean_log_likelihood
 from privmix.mixture.model import Mixture
 
@@ -29,36 +30,77 @@ class Scores:
     notes: list[str]
 
 
-def score(model: ModelFile, clean: CleanData, false_positive_rates: Sequence[float]) -> Scores:
+def score(
+    model: ModelFile, clean: CleanData, false_positive_rates: Sequence[float], rng: np.random.Generator
+) -> Scores:
     """Score every replicate on the training and the held-out records."""
     values: list[Score] = []
     roc: list[tuple[float, float]] = []
-    person = clean.person if model.privacy.unit == "person" else None
-    for fitted in model.models:
-        mixture = Mixture(*(np.array(part) for part in (fitted.weights, fitted.means, fitted.covariances)))
-        members = mixture.log_density(clean.points[clean.train])
-        others = mixture.log_density(clean.points[~clean.train])
-        found = {
-            "holdout_loglik": mean_log_likelihood(others, None if person is None else person[~clean.train]),
-            "train_loglik": mean_log_likelihood(members, None if person is None else person[clean.train]),
-            "mia_loss_auc": membership.auc(members, others),
-            "worst_record_distance_km": _distance(mixture, clean),
-            "seconds_fit": fitted.seconds,
-        }
-        for rate in false_positive_rates:
-            found[f"mia_loss_tpr_at_fpr_{rate:g}"] = membership.true_positive_rate(members, others, rate)
-        roc = roc or membership.roc(members, others)
-        values += [Score(fitted.replicate, name, value) for name, value in found.items() if value is not None]
     held_out = int((~clean.train).sum())
     notes = [
         f"{held_out} held-out records are too few to measure a false-positive rate of {rate:g}"
         for rate in false_positive_rates
         if held_out * rate < 1
     ]
+    for fitted in model.models:
+        mixture = mixture_of(fitted)
+        members = mixture.log_density(clean.points[clean.train])
+        others = mixture.log_density(clean.points[~clean.train])
+        found = {"seconds_fit": fitted.seconds, **_likelihood(members, others, clean, model.privacy.unit)}
+        found |= _loss_attack(members, others, clean, false_positive_rates) | _place(mixture, clean)
+        roc = roc or membership.roc(members, others)
+        values += [Score(fitted.replicate, name, value) for name, value in found.items()]
+    if model.models:
+        first, failure = model.models[0], attribute.impossible(clean)
+        if failure is None:
+            found = attribute.attack(mixture_of(first), clean, rng).metrics()
+            values += [Score(first.replicate, name, value) for name, value in found.items()]
+        else:
+            notes.append(failure)
+        if not len(clean.isolated_rows):
+            notes.append(worst_record.NOBODY)
     return Scores(tuple(values), roc, notes)
 
 
-def _distance(mixture: Mixture, clean: CleanData) -> float | None:
+def mixture_of(fitted: Fitted) -> Mixture:
+    """The mixture that a model file holds."""
+    return Mixture(*(np.array(part) for part in (fitted.weights, fitted.means, fitted.covariances)))
+
+
+def _likelihood(members: np.ndarray, others: np.ndarray, clean: CleanData, unit: str) -> dict[str, float]:
+    mine, theirs = (
+        (clean.person[clean.train], clean.person[~clean.train]) if unit == "person" else (None, None)
+    )
+    return {
+        "holdout_loglik": mean_log_likelihood(others, theirs),
+        "train_loglik": mean_log_likelihood(members, mine),
+    }
+
+
+def _loss_attack(
+    members: np.ndarray, others: np.ndarray, clean: CleanData, rates: Sequence[float]
+) -> dict[str, float]:
+    """The records of one person belong together, whatever the unit."""
+    whose = np.unique(clean.person, return_inverse=True)[1]
+    reached = area(members, others, [(whose[clean.train], whose[~clean.train])])
+    found = {
+        "mia_loss_auc": reached.auc,
+        "mia_loss_auc_low": reached.low,
+        "mia_loss_auc_high": reached.high,
+        "mia_loss_advantage": membership.advantage(members, others),
+    }
+    hits = {rate: membership.true_positive_rate(members, others, rate) for rate in rates}
+    return found | {f"mia_loss_tpr_at_fpr_{rate:g}": hit for rate, hit in hits.items() if hit is not None}
+
+
+def _place(mixture: Mixture, clean: CleanData) -> dict[str, float]:
+    """How near the model comes to the first isolated person's place."""
     if not len(clean.isolated_rows):
-        return None
-    return worst_record.distance_km(mixture, clean.points[clean.isolated_rows[0]], clean.info.domain)
+        return {}
+    place, domain = clean.points[clean.isolated_rows[0]], clean.info.domain
+    away = worst_record.distance_km(mixture, place, domain)
+    if away is None:
+        return {
+            "worst_record_distance_resolutions": worst_record.distance_in_resolutions(mixture, place, domain)
+        }
+    return {"worst_record_distance_km": away}

@@ -4,17 +4,19 @@ Averages hide them. The attacker knows all records but theirs and sees one model
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privmix.artefacts import Domain
+from privmix.artefacts import CleanData, Domain
 from privmix.evaluate.membership import auc, auc_interval
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec
-from privmix.mechanisms.running import run
+from privmix.evaluate.shadows import resized, sampled
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec, training_records
+from privmix.mechanisms.running import run_many
 from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget
 
+NOBODY = "the catalog names no isolated person, so nobody was followed by name"
 EARTH_RADIUS_KM = 6371.0088
 
 
@@ -25,6 +27,46 @@ class Exposure:
     auc: float
     low: float
     high: float
+
+    def metrics(self) -> dict[str, float]:
+        """The numbers by name."""
+        return {
+            "mia_worst_record_auc": self.auc,
+            "mia_worst_record_auc_low": self.low,
+            "mia_worst_record_auc_high": self.high,
+        }
+
+
+def game_records(clean: CleanData, most: int, rng: np.random.Generator) -> tuple[Records, int, Domain]:
+    """Training records to play on, the row of the first isolated person among them, and what is public of them.
+
+    A claim holds on any data, so the game may be played on fewer records than the model was fitted to; one person
+    among fewer is exposed more.
+    """
+    records, domain = training_records(clean), clean.info.domain
+    row = int(np.flatnonzero(np.flatnonzero(clean.train) == clean.isolated_rows[0])[0])
+    if len(records) <= most:
+        return records, row, domain
+    units = records.units(domain.unit)
+    taken = sampled(units, most, np.array([row]), rng)
+    rows = np.flatnonzero(np.isin(units, taken))
+    public = resized(domain, len(rows), len(taken) / (int(units.max()) + 1))
+    return records.taken(rows), int(np.searchsorted(rows, row)), public
+
+
+def attack(
+    mechanism: Mechanism,
+    clean: CleanData,
+    spec: Spec,
+    budget: Budget,
+    runs: int,
+    most: int,
+    randomness: Callable[..., Randomness],
+) -> Exposure:
+    """The game on the first isolated person, who is moved to a held-out record's place, on at most so many records."""
+    records, row, public = game_records(clean, most, randomness("records").search)
+    elsewhere = clean.points[~clean.train][0]
+    return play(mechanism, records, row, elsewhere, replace(spec, domain=public), budget, runs, randomness)
 
 
 def play(
@@ -38,16 +80,20 @@ def play(
     randomness: Callable[[str, int], Randomness],
 ) -> Exposure:
     """Fit `runs` times with the record and `runs` times with the record moved to `other`."""
-    place = records.points[row : row + 1]
-
-    def scores(world: str, data: Records) -> np.ndarray:
-        releases = (run(mechanism, data, spec, budget, randomness(world, number)) for number in range(runs))
-        return np.array([release.mixture.log_density(place)[0] for release in releases])
-
-    inside = scores("in", records)
-    outside = scores("out", records.with_point(row, other))
-    estimate = auc(inside, outside)
+    both = records.with_twin(row, other)
+    numbers = np.arange(len(both))
+    worlds = [numbers != len(records)] * runs + [numbers != row] * runs
+    rngs = [randomness(world, number) for world in ("in", "out") for number in range(runs)]
+    releases = run_many(mechanism, both, worlds, spec, budget, rngs)
+    scores = np.array([release.mixture.log_density(records.points[row : row + 1])[0] for release in releases])
+    estimate = auc(scores[:runs], scores[runs:])
     return Exposure(estimate, *auc_interval(estimate, runs, runs))
+
+
+def distance_in_resolutions(mixture: Mixture, place: np.ndarray, domain: Domain) -> float:
+    """Distance from a place to the nearest component mean, in public resolutions: the root mean square of the axes."""
+    away = (mixture.means - place) / domain.resolution
+    return float(np.sqrt((away**2).mean(axis=1)).min())
 
 
 def distance_km(mixture: Mixture, place: np.ndarray, domain: Domain) -> float | None:

@@ -54,11 +54,10 @@ class Records:
         persons = None if self.persons is None else self.persons[rows]
         return Records(self.points[rows], {name: code[rows] for name, code in self.codes.items()}, persons)
 
-    def with_point(self, row: int, point: np.ndarray) -> "Records":
-        """The neighbour in which one record stands elsewhere."""
-        points = self.points.copy()
-        points[row] = point
-        return replace(self, points=points)
+    def with_twin(self, row: int, point: np.ndarray) -> "Records":
+        """The records and one more, the last: that of the row as it would be elsewhere."""
+        twin = replace(self.taken(np.array([row])), points=np.reshape(point, (1, -1)))
+        return Records.joined([self, twin])
 
     @property
     def owners(self) -> np.ndarray:
@@ -211,3 +210,20 @@ class Mechanism:
     def fit(self, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """The mixture, with the ledger of what was released to get it."""
         raise NotImplementedError
+
+    def fit_many(
+        self,
+        records: Records,
+        subsets: Sequence[np.ndarray],
+        spec: Spec,
+        budget: Budget,
+        rngs: Sequence[Randomness],
+    ) -> list[Release]:
+        """A fit to each subset of the records, a boolean mask (central mechanisms), with randomness of its own.
+
+        One after another, unless a mechanism can do better.
+        """
+        return [
+            self.fit(records.taken(np.flatnonzero(mask)), spec, budget, rng)
+            for mask, rng in zip(subsets, rngs, strict=True)
+        ]

@@ -1,7 +1,9 @@
 """EM on the records themselves: the ceiling of accuracy, and no privacy at all."""
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms import component_choice
@@ -28,5 +30,33 @@ class NonPrivate(Mechanism):
             )
             return max(fits, key=lambda fit: fit.log_likelihood)
 
-        best = component_choice.freely(spec, searched, records=len(view))
-        return Release(best.mixture, events=(), claim=Claim(float("inf"), 0.0), notes=list(best.notes))
+        return _released(component_choice.freely(spec, searched, records=len(view)))
+
+    def fit_many(
+        self,
+        records: Records,
+        subsets: Sequence[np.ndarray],
+        spec: Spec,
+        budget: Budget,
+        rngs: Sequence[Randomness],
+    ) -> list[Release]:
+        """The same search on every subset, side by side; all streams are spawned from the first one's."""
+        if not subsets:
+            return []
+
+        def searched(number: int) -> list[em.Fit]:
+            searches = [
+                em.fit_many(records.points, number, subsets, floor=spec.floor, rng=rngs[0].search)
+                for _ in range(self.searches)
+            ]
+            return [max(fits, key=lambda fit: fit.log_likelihood) for fits in zip(*searches, strict=True)]
+
+        found = {number: searched(number) for number in spec.candidates or (spec.n_components,)}
+        return [
+            _released(component_choice.freely(spec, lambda number, i=i: found[number][i], records=mask.sum()))
+            for i, mask in enumerate(subsets)
+        ]
+
+
+def _released(best: em.Fit) -> Release:
+    return Release(best.mixture, events=(), claim=Claim(float("inf"), 0.0), notes=list(best.notes))

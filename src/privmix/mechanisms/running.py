@@ -1,6 +1,9 @@
 """Running a mechanism: what the fit stage does once, and what attacks and audits repeat."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from privmix.mechanisms import component_choice
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec
@@ -40,3 +43,21 @@ def run(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng:
     if mechanism.trust != "central":
         return fit(mechanism, mechanism.privatise(records, spec, budget, rng), spec, budget, rng)
     return fit(mechanism, records, spec, budget, rng)
+
+
+def run_many(
+    mechanism: Mechanism,
+    records: Records,
+    subsets: Sequence[np.ndarray],
+    spec: Spec,
+    budget: Budget,
+    rngs: Sequence[Randomness],
+) -> list[Release]:
+    """The whole mechanism for each subset of the records, a boolean mask: what attacks with many models run."""
+    chosen_first = spec.candidates and not mechanism.chooses_components
+    if mechanism.trust == "central" and not chosen_first:
+        return mechanism.fit_many(records, subsets, spec, budget, rngs)
+    return [
+        run(mechanism, records.taken(np.flatnonzero(mask)), spec, budget, rng)
+        for mask, rng in zip(subsets, rngs, strict=True)
+    ]

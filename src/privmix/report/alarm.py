@@ -8,9 +8,9 @@ A dataset plays the game once for each mechanism and epsilon. All its alarms tog
 
 from statistics import NormalDist
 
+from privmix.evaluate.limits import swap_ceiling
 from privmix.evaluate.membership import auc_interval
 from privmix.report.frames import Scores
-from privmix.report.limits import swap_ceiling
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import count, plain, rate, rounded
 

@@ -3,13 +3,13 @@
 import math
 from dataclasses import dataclass
 
+from privmix.evaluate.limits import swap_ceiling
 from privmix.report.alarm import broken_claims
 from privmix.report.audits import audited, findings
 from privmix.report.exposure import exposed_tile, isolated, unlimited
 from privmix.report.frames import Estimate, Scores
 from privmix.report.guarantee import guarantee
 from privmix.report.knowledge import Verdict, knowledge_kept, thresholds, undecided, verdict, warning
-from privmix.report.limits import swap_ceiling
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import interval, listing, nats, percent, plain, rate
 

@@ -7,10 +7,10 @@ compare any two records.
 
 from dataclasses import dataclass
 
+from privmix.evaluate.limits import swap_ceiling
 from privmix.privacy.ledger import PlanarLaplace, from_rows
 from privmix.report.alarm import broken_claims
 from privmix.report.frames import Scores
-from privmix.report.limits import swap_ceiling
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import distance, plus_minus, rate, rounded
 

@@ -8,7 +8,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from privmix.artefacts import Fitted
-from privmix.report import ledger_view, phrases, portraits, tables
+from privmix.evaluate.limits import swap
+from privmix.report import attacks, ledger_view, phrases, portraits, tables
 from privmix.report.alarm import reach
 from privmix.report.answer import Answer
 from privmix.report.audits import audit_rows, failing
@@ -18,7 +19,6 @@ from privmix.report.frames import Scores
 from privmix.report.frontier import Frontier, frontier
 from privmix.report.guarantee import protected_unit
 from privmix.report.knowledge import BADGES, MEANINGS
-from privmix.report.limits import swap
 from privmix.report.methods import mechanism_rows
 from privmix.report.nearby import NearbyRow, nearby_rows
 from privmix.report.outcomes import Material, Outcome, Run
@@ -67,6 +67,10 @@ class Chapter:
     roc: Markup | None
     nearby: tuple[NearbyRow, ...]  # models that hide a place among nearby ones alone
     attack: tuple[tables.AttackRow, ...]
+    shadow_roc: Markup | None
+    shadows: tuple[attacks.ShadowRow, ...]
+    shadowed: str  # on whom attacks with shadow models were run
+    attributes: tuple[attacks.AttributeRow, ...]
     rates: tuple[str, ...]
     results: tuple[tables.ResultRow, ...]
     proportions: Proportions | None
@@ -102,6 +106,7 @@ def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str
         proven=proven(run, compared),
         mechanisms=mechanism_rows(run),
         unit=protected_unit(run),
+        others=list(attacks.OTHERS.values()),
         badges=BADGES,
         meanings=MEANINGS,
         configuration=yaml.safe_dump(dict(run.configuration), sort_keys=False, allow_unicode=True),
@@ -121,6 +126,7 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
     compared = [outcome for outcome in shown if outcome.comparable]
     lines = {look_name: look for look_name, look in looks.items() if look.comparable}
     views = [ledger_view.view(outcome) for outcome in outcomes]
+    rates = tables.false_positive_rates(scores, name)
     return Chapter(
         name=name,
         title=run.entries[name].title,
@@ -131,12 +137,24 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
         person=worst_person(run, name),
         limited=run.limits_average(name),
         remarks=tuple(filter(None, (reach(run, scores, name), unlimited(run, name) if epsilons else None))),
-        roc=roc(name, compared, looks, run.reference_epsilon, _limit(run, scores, compared))
+        roc=roc(
+            name,
+            compared,
+            looks,
+            run.reference_epsilon,
+            _limit(scores, compared) if run.limits_average(name) else None,
+        )
         if epsilons
         else None,
         nearby=tuple(nearby_rows(run, scores, name)),
         attack=tuple(tables.attack_rows(run, scores, name)),
-        rates=tuple(tables.false_positive_rates(scores, name)),
+        shadow_roc=roc(name, compared, looks, run.reference_epsilon, _limit(scores, compared), "LiRA")
+        if epsilons
+        else None,
+        shadows=tuple(attacks.shadow_rows(run, scores, name, rates)),
+        shadowed=attacks.run_on(run, scores, name),
+        attributes=tuple(attacks.attribute_rows(run, scores, name)),
+        rates=tuple(rates),
         results=tuple(tables.result_rows(run, scores, name)),
         proportions=proportions(run, name),
         ledgers=tuple(view for view in views if view),
@@ -145,9 +163,9 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
     )
 
 
-def _limit(run: Run, scores: Scores, shown: list[Outcome]) -> tuple[float, float] | None:
-    """The widest region that any of the private models allows; None where the guarantee sets no limit."""
-    made = [o for o in shown if o.private and o.failure is None and run.limits_average(o.dataset)]
+def _limit(scores: Scores, shown: list[Outcome]) -> tuple[float, float] | None:
+    """The widest region that any of the private models allows; None where nothing is private."""
+    made = [o for o in shown if o.private and o.failure is None]
     keys = [(o.dataset, o.mechanism, o.epsilon) for o in made]
     return max((swap(key[2], scores.delta(*key), scores.relation(*key)) for key in keys), default=None)
 

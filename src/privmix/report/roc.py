@@ -1,16 +1,18 @@
-"""The loss attack's ROC at one epsilon, and what the guarantee allows to it where it sets a limit."""
+"""The ROC of an attack at one epsilon, and what the guarantee allows to it where it sets a limit."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from markupsafe import Markup
 
+from privmix.evaluate.limits import tpr_ceiling
 from privmix.report.figures import FORBIDDEN, INK, MUTED, Series, drawing, svg
-from privmix.report.limits import tpr_ceiling
 from privmix.report.outcomes import Outcome
 from privmix.report.phrases import percent, plain
 
 LOWEST = 1e-4
+_NAMES = {"loss": "the loss attack", "LiRA": "LiRA"}
 
 
 def roc(
@@ -19,16 +21,15 @@ def roc(
     looks: Mapping[str, Series],
     epsilon: float,
     limit: tuple[float, float] | None,
+    attack: Literal["loss", "LiRA"] = "loss",
 ) -> Markup | None:
     """Log-log ROC of the models at `epsilon` and of the non-private ones; None when no curve was made.
 
     `limit` is the (epsilon, delta) between two datasets in which two people have changed places, or None.
     """
-    curves = [
-        (outcome, _above_zero(outcome.scores_info.roc))
-        for outcome in outcomes
-        if outcome.scores_info is not None and len(outcome.scores_info.roc) > 1
-    ]
+    infos = [(outcome, outcome.scores_info) for outcome in outcomes if outcome.scores_info is not None]
+    drawn = [(outcome, info.roc if attack == "loss" else info.lira_roc) for outcome, info in infos]
+    curves = [(outcome, _above_zero(points)) for outcome, points in drawn if len(points) > 1]
     curves = [(outcome, curve) for outcome, curve in curves if len(curve)]
     if not curves:
         return None
@@ -64,8 +65,8 @@ def roc(
         )
         names = ", ".join(outcome.mechanism for outcome, _ in curves)
         region = ", with the region that ε allows in expectation" if limit else ""
-        label = f"{dataset}: ROC of the loss attack, both axes logarithmic, for {names}{region}."
-        return svg(figure, f"roc-{dataset}", label)
+        label = f"{dataset}: ROC of {_NAMES[attack]}, both axes logarithmic, for {names}{region}."
+        return svg(figure, f"roc-{attack.lower()}-{dataset}", label)
 
 
 def _above_zero(points: list[tuple[float, float]]) -> np.ndarray:

@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
+from privmix.evaluate.limits import swap, swap_ceiling, tpr_ceiling
 from privmix.report.alarm import broken_claims
 from privmix.report.audits import findings
 from privmix.report.frames import Scores
 from privmix.report.knowledge import knowledge_kept
-from privmix.report.limits import swap, swap_ceiling, tpr_ceiling
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import distance, nats, percent, plain, plus_minus, rate, seconds
 
@@ -60,6 +60,7 @@ def _attack_row(run: Run, scores: Scores, outcome: Outcome, fprs: list[str]) -> 
     low = scores.values(*key, "mia_worst_record_auc_low")
     high = scores.values(*key, "mia_worst_record_auc_high")
     away = scores.values(*key, "worst_record_distance_km")
+    steps = scores.values(*key, "worst_record_distance_resolutions")
     return AttackRow(
         mechanism=outcome.mechanism,
         trust=outcome.trust,
@@ -71,7 +72,7 @@ def _attack_row(run: Run, scores: Scores, outcome: Outcome, fprs: list[str]) -> 
         if worst
         else "–",
         worst_ceiling=ceiling,
-        away=_short(distance(min(away))) if away else "–",
+        away=_short(distance(min(away))) if away else f"{min(steps):.3g} resolutions" if steps else "–",
         broken=bool(findings(outcome) or broken_claims(run, scores, outcome)),
     )
 

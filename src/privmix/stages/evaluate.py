@@ -1,12 +1,10 @@
 """Evaluate: what each model is worth on held-out records, and what an attacker learns from it."""
 
+from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from privmix import stages
 from privmix.artefacts import (
-    CleanData,
     PrivateInfo,
     ScoresInfo,
     info_of,
@@ -18,29 +16,8 @@ from privmix.artefacts import (
 )
 from privmix.evaluate import worst_record
 from privmix.evaluate.scores import Score, score
-from privmix.mechanisms.base import training_records
+from privmix.evaluate.shadow_attacks import Attacked, attack
 from privmix.stages import job as jobs
-
-
-def attack_worst_record(job: jobs.Job, clean: CleanData, runs: int) -> list[Score]:
-    """The game on the first isolated person."""
-    domain = clean.info.domain
-    row = int(np.flatnonzero(np.flatnonzero(clean.train) == clean.isolated_rows[0])[0])
-    exposure = worst_record.play(
-        job.mechanism,
-        training_records(clean),
-        row,
-        clean.points[~clean.train][0],
-        job.spec(domain),
-        job.budget,
-        runs,
-        lambda world, number: job.randomness(domain, "worst record", world, number),
-    )
-    return [
-        Score(0, "mia_worst_record_auc", exposure.auc),
-        Score(0, "mia_worst_record_auc_low", exposure.low),
-        Score(0, "mia_worst_record_auc_high", exposure.high),
-    ]
 
 
 def main() -> None:
@@ -53,36 +30,61 @@ def main() -> None:
     parser.add_argument("--model", required=True, type=Path)
     parser.add_argument("--false-positive-rates", required=True, type=float, nargs="+")
     parser.add_argument("--worst-record-runs", required=True, type=int)
+    parser.add_argument("--worst-record-records", type=int, default=10**9)
     parser.add_argument("--worst-person", nargs="*", default=[], help="how isolated people are called")
+    parser.add_argument("--shadows", type=int, default=0, help="shadow models; 0 leaves their attacks out")
+    parser.add_argument("--shadow-records", type=int, default=10**9, help="most records of their pool")
     parser.add_argument("--output", required=True, type=Path)
     job, given = jobs.parse(parser)
     clean, model = read_clean(given.clean), read_model(given.model)
-    scores = score(model, clean, given.false_positive_rates)
-    values = list(scores.values)
-    attacked = bool(model.models) and len(clean.isolated_rows) > 0
-    if attacked:
-        values += attack_worst_record(job, clean, given.worst_record_runs)
+    rates, domain = given.false_positive_rates, clean.info.domain
+    spec = job.spec(domain)
+    scores = score(model, clean, rates, job.randomness(domain, "attribute").search)
+    values, attacked = list(scores.values), Attacked()
+    if model.models and len(clean.isolated_rows):
+        exposure = worst_record.attack(
+            job.mechanism,
+            clean,
+            spec,
+            job.budget,
+            given.worst_record_runs,
+            given.worst_record_records,
+            partial(job.randomness, domain, "worst record"),
+        )
+        values += [Score(0, *each) for each in exposure.metrics().items()]
+    if model.models and given.shadows:
+        attacked = attack(
+            job.mechanism,
+            clean,
+            spec,
+            job.budget,
+            given.shadows,
+            given.shadow_records,
+            rates,
+            partial(job.randomness, domain, "shadow"),
+        )
+        values += [Score(0, *each) for each in attacked.metrics.items()]
     if given.private:
         seconds = info_of(read_schema(given.private), PrivateInfo).seconds
         values += [Score(number, "seconds_privatise", value) for number, value in enumerate(seconds)]
     privacy = model.privacy
     common = {
-        "dataset": clean.info.domain.dataset,
+        "dataset": domain.dataset,
         "mechanism": job.name,
         "method": job.method,
         "trust": privacy.trust,
         "epsilon": privacy.budget_epsilon,
     }
     fixed = {**common, "delta": privacy.delta, "unit": privacy.unit, "relation": privacy.relation}
-    table = results_table([{**fixed, **vars(value)} for value in values])
     info = ScoresInfo(
         **common,
         roc=scores.roc,
-        worst_person=given.worst_person[0] if attacked and given.worst_person else None,
-        notes=scores.notes,
+        lira_roc=attacked.roc,
+        worst_person=given.worst_person[0] if model.models and given.worst_person else None,
+        notes=[*scores.notes, *attacked.notes],
         failure=model.failure,
     )
-    write_table(given.output, table, info)
+    write_table(given.output, results_table([{**fixed, **vars(value)} for value in values]), info)
 
 
 if __name__ == "__main__":

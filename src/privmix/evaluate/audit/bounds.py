@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from privmix.evaluate.delong import placements
+from privmix.evaluate.membership import placements
 from privmix.privacy.accounting import gaussian_epsilon
 
 FEWEST = 20  # runs of each world below which nothing is said
@@ -38,7 +38,7 @@ def auc(sides: Sides) -> tuple[float, float]:
     """
     n = len(sides)
     own = np.where(sides.mine == sides.other, 0.5, sides.mine > sides.other)
-    of_mine, of_other = placements(sides.mine, sides.other)
+    of_mine, of_other = placements(sides.mine, sides.other), 1 - placements(sides.other, sides.mine)
     both = (n * (of_mine + of_other) - 2 * own) / (n - 1)
     estimate = float(both.mean() / 2)
     return estimate, float(np.square(both - both.mean()).sum() * (n - 1) / (n * (n - 2) ** 2))

@@ -1,0 +1,149 @@
+"""The attacks with shadow models, by name, and what each of them reaches on the average and on the worst record."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
+
+import numpy as np
+
+from privmix.artefacts import CleanData
+from privmix.errors import MechanismFailure
+from privmix.evaluate import learned, lira, rmia
+from privmix.evaluate.delong import area
+from privmix.evaluate.membership import advantage, roc, true_positive_rate
+from privmix.evaluate.shadows import LEAST_PAIRS, LEAST_UNITS, Pool, Shadows, fit, pool_of
+from privmix.mechanisms.base import Mechanism, Randomness, Spec
+from privmix.privacy.accounting import Budget
+
+MOST_SCORES = 500_000  # of all models: more make an average no surer, for its interval is that of the models
+# A score for each record in each model as the target, (models, n).
+ATTACKS: dict[str, Callable[[Shadows, np.random.Generator], np.ndarray]] = {
+    "lira": lambda shadows, rng: lira.online(shadows),
+    "lira_offline": lambda shadows, rng: lira.offline(shadows),
+    "rmia": lambda shadows, rng: rmia.scores(shadows),
+    "learned": learned.scores,
+}
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What attacks with shadow models have reached: numbers by metric, LiRA's ROC, and remarks in sentences."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    roc: list[tuple[float, float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def attack(
+    mechanism: Mechanism,
+    clean: CleanData,
+    spec: Spec,
+    budget: Budget,
+    number: int,
+    most: int,
+    rates: Sequence[float],
+    randomness: Callable[..., Randomness],
+) -> Attacked:
+    """Fit so many shadow models to halves of a pool of at most so many records, and attack each of them.
+
+    `randomness` gives the stream of a purpose; that of a shadow model is its number.
+    """
+    choices = randomness("pool").search
+    pool = pool_of(clean, most, choices)
+    refusal = impossible(pool, number)
+    if refusal:
+        return Attacked(notes=[refusal])
+    try:
+        shadows = fit(mechanism, pool, spec, budget, number, randomness, choices)
+    except MechanismFailure as error:
+        return Attacked(notes=[f"no shadow model could be fitted: {str(error).rstrip('.')}"])
+    found = measured(shadows, rates, choices)
+    return replace(found, notes=[_basis(shadows, clean), *found.notes])
+
+
+def _basis(shadows: Shadows, clean: CleanData) -> str:
+    """What the numbers rest on."""
+    models, records = 2 * shadows.pairs, shadows.densities.shape[1]
+    words = (
+        f"attacks with shadow models rest on {models} models, each fitted to a half of {records} of the "
+        f"{len(clean.points)} records; the AUC of a single record rests on {shadows.pairs} models with it and "
+        f"{shadows.pairs} without"
+    )
+    fewer = records / 2 < clean.train.sum() / 2
+    return f"{words}; a model of fewer records leaks more of each" if fewer else words
+
+
+def impossible(pool: Pool, number: int) -> str | None:
+    """Why no attack with so many shadow models can be measured on this pool, in a sentence; None where it can."""
+    if number < 2 * LEAST_PAIRS:
+        models = "1 shadow model is" if number == 1 else f"{number} shadow models are"
+        return (
+            f"{models} too few to measure an attack; set evaluation.shadows to {2 * LEAST_PAIRS} or more, "
+            "or to 0 to leave such attacks out"
+        )
+    if pool.size < LEAST_UNITS:
+        return (
+            f"a pool of {pool.size} is too small for attacks with shadow models, which need {LEAST_UNITS}; "
+            "raise evaluation.shadow_records, or get more data"
+        )
+    return None
+
+
+def measured(shadows: Shadows, rates: Sequence[float], rng: np.random.Generator) -> Attacked:
+    """The numbers of every attack: averages of so many records as give `MOST_SCORES`, the worst of all."""
+    found: dict[str, float] = {}
+    curve: list[tuple[float, float]] = []
+    each = record_aucs(shadows)
+    found |= {
+        "mia_lira_worst_record_auc": float(each.max()),
+        "mia_lira_p99_record_auc": float(np.quantile(each, 0.99)),
+        "mia_lira_worst_record_chance": chance(shadows.pairs, len(each)),
+    }
+    shadows = shadows.of(rng.permutation(len(each))[: MOST_SCORES // len(shadows.inside)])
+    mask, models = shadows.inside, np.arange(len(shadows.inside))[:, None]
+    units = np.broadcast_to(shadows.units, mask.shape)
+    pair = np.broadcast_to(models // 2, mask.shape)
+    for name, attack in ATTACKS.items():
+        scores = attack(shadows, rng)
+        members, others = scores[mask], scores[~mask]
+        reached = area(members, others, [(units[mask], units[~mask]), (pair[mask], pair[~mask])])
+        found |= {
+            f"mia_{name}_auc": reached.auc,
+            f"mia_{name}_auc_low": reached.low,
+            f"mia_{name}_auc_high": reached.high,
+            f"mia_{name}_advantage": advantage(members, others),
+        }
+        for rate in rates:
+            hit = true_positive_rate(members, others, rate)
+            if hit is not None:
+                found[f"mia_{name}_tpr_at_fpr_{rate:g}"] = hit
+        if name == "lira":
+            curve = roc(members, others)
+    outside = int((~mask).sum())
+    notes = [
+        f"{outside} scores of records outside shadow models are too few to measure a false-positive rate of {rate:g}"
+        for rate in rates
+        if outside * rate < 1
+    ]
+    return Attacked(found, curve, notes)
+
+
+def record_aucs(shadows: Shadows) -> np.ndarray:
+    """For each record, how well its log density tells models that were fitted to it from those that were not, (n,).
+
+    A threshold of its own for each record, which is what LiRA amounts to on one record. Rests on as many models a
+    side as there are pairs.
+    """
+    above = sum(
+        ((known > shadows.unknown) + (known == shadows.unknown) / 2).sum(axis=0) for known in shadows.known
+    )
+    return above / shadows.pairs**2
+
+
+def chance(pairs: int, records: int) -> float:
+    """What the worst of so many records stays below in 95 of 100 cases if nothing at all is leaked.
+
+    The Mann-Whitney statistic as normal with variance (2m + 1) / (12 m²), and all records independent (Bonferroni).
+    """
+    spread = ((2 * pairs + 1) / (12 * pairs**2)) ** 0.5
+    return min(1.0, 0.5 + spread * NormalDist().inv_cdf(1 - 0.05 / max(records, 1)))
