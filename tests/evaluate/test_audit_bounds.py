@@ -8,7 +8,7 @@ from scipy import stats
 
 from privmix.evaluate.audit import bounds
 from privmix.evaluate.audit.bounds import Sides
-from privmix.evaluate.membership import auc, auc_ceiling
+from privmix.evaluate.limits import auc_ceiling
 from privmix.privacy.accounting import gaussian_mu
 
 ALPHA = 0.05
