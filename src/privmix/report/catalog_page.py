@@ -69,8 +69,15 @@ def render(holdings: Sequence[Holding], problems: Sequence[str], planned: Planne
             sources=SOURCES,
             files=files,
             role=role,
+            exact=exact,
         )
     )
+
+
+def exact(value: float) -> str:
+    """A bound or a resolution with all its digits, for it is a definition."""
+    text = f"{value:,.15g}"
+    return phrases.plain(value) if "e" in text else text.replace("-", phrases.MINUS)
 
 
 def role(entry: Entry, column: Column) -> str:
@@ -143,13 +150,11 @@ def _way(holding: Holding, planned: Planned, files: Files) -> Way:
         "Private reports", (path(files.private),), f"{asked}, {phrases.count(planned.reports, 'file')}"
     )
     return Way(
-        source=Made(
-            "Source", ("a local file named in the configuration",) if replaced else (_origin(entry),), ""
-        ),
+        source=Made("Source", ("a local file named in the configuration" if replaced else _origin(entry),)),
         raw=Made("Raw file", (path(files.raw),), size),
         clean=Made("Clean records", (path(files.clean),), records),
         private=private if planned.local else None,
-        direct=bool(planned.central),
+        direct=len(planned.central),
         models=Made("Models", (path(files.model),), phrases.count(planned.jobs, "file")),
         scores=Made("Scores", (path(files.scores),), phrases.count(planned.jobs, "file")),
         report=Made("Report", REPORTS, "of all datasets of the run"),

@@ -1,7 +1,6 @@
 """The way of a dataset from its source to the report, laid out as a graph that a phone shows without shrinking."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 344  # of the drawing: what a phone of 390 pixels leaves
@@ -28,7 +27,7 @@ class Way:
     raw: Made
     clean: Made
     private: Made | None
-    direct: bool  # whether any model is fitted to the records themselves
+    direct: int  # mechanisms that fit their models to the records themselves
     models: Made
     scores: Made
     report: Made
@@ -83,7 +82,7 @@ def graph(way: Way) -> Graph:
     """Boxes from top to bottom; where records are fitted directly, an arrow passes the private files by."""
     boxes: list[Box] = []
     top = 1.0
-    forked = way.private is not None and way.direct
+    forked = way.private is not None and way.direct > 0
     for step in way.steps:
         beside = forked and step is way.private
         boxes.append(_box(step, top, SIDE if beside else WIDTH - 2))
@@ -95,7 +94,7 @@ def graph(way: Way) -> Graph:
     if forked:
         clean, private, models = boxes[2:5]
         passing = (private.x + private.width + WIDTH) / 2
-        arrows.append(Arrow(passing, clean.y + clean.height, models.y, "central"))
+        arrows.append(Arrow(passing, clean.y + clean.height, models.y, f"{way.direct} central"))
     return Graph(tuple(boxes), tuple(arrows), WIDTH, top - GAP + 1, _words(way))
 
 
@@ -119,14 +118,10 @@ def _box(step: Made, top: float, width: float) -> Box:
 def _words(way: Way) -> str:
     steps = [_sentence(step) for step in way.steps]
     if way.private is not None and way.direct:
-        steps.append("Central mechanisms fit their models to the clean records directly.")
+        steps.append(f"Fitted to the clean records directly: the models of {way.direct} central mechanisms.")
     return " ".join(steps)
 
 
 def _sentence(step: Made) -> str:
     note = f" ({step.note})" if step.note else ""
-    return f"{step.title}: {_listed(step.paths)}{note}."
-
-
-def _listed(paths: Sequence[str]) -> str:
-    return ", ".join(paths)
+    return f"{step.title}: {', '.join(step.paths)}{note}."
