@@ -97,6 +97,10 @@ def _page(arguments: argparse.Namespace) -> None:
     from privmix.stages.catalog import write
 
     configuration = store.parse(arguments.configuration, "configuration")
+    if not isinstance(configuration, dict):
+        raise UserError(
+            f"{arguments.configuration}: a configuration is a mapping of keys to values, such as `datasets: [mine]`."
+        )
     problems = write(configuration, arguments.catalog, arguments.html, arguments.package)
     print(f"The catalog is {arguments.html}, and for programs {arguments.package}", flush=True)
     if problems:

@@ -1,7 +1,8 @@
 """The catalog as a Data Package (version 2, https://datapackage.org/standard/data-package/): one resource a dataset.
 
-A resource must have data. It is the raw file where this machine has it; else the address it comes from; else, for a
-dataset that a package or a generator makes, a table with its header and no row, whose description says so.
+A resource must have data. It is the raw file where this machine has it; else a table with its header and no row, whose
+description says so. An address is named among the sources only: to check a resource that lies there, a validator would
+have to download it.
 """
 
 import os
@@ -15,7 +16,6 @@ from privmix.catalog.holding import Holding
 from privmix.catalog.readers.snap_checkins import FIELDS as SNAP_FIELDS
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
-LICENCE_NAME = re.compile(r"[-a-zA-Z0-9._]+")
 MEDIA_TYPES = {
     "csv": "text/csv",
     "snap_checkins": "text/tab-separated-values",
@@ -43,7 +43,7 @@ def _resource(holding: Holding, folder: Path) -> dict[str, Any]:
     description = entry.description
     if "data" in where:
         description += f" No rows here yet: `snakemake --cores 1 data/raw/{entry.name}.raw` makes them."
-    table = "data" in where or entry.reader.format != "parquet"  # of Parquet the file itself has the schema
+    table = "data" in where or "format" in where
     return {
         "name": entry.name,
         **({"type": "table"} if table else {}),
@@ -53,7 +53,7 @@ def _resource(holding: Holding, folder: Path) -> dict[str, Any]:
         **({"homepage": entry.homepage} if _is_address(entry.homepage) else {}),
         "licenses": [_licence(entry)],
         "sources": _sources(entry),
-        **({"schema": _schema(entry, headed="data" in where)} if table else {}),
+        **({"schema": _schema(holding, headed="data" in where)} if table else {}),
         "keywords": list(entry.keywords),
         "citation": entry.citation,
         "visibility": entry.visibility,
@@ -66,11 +66,11 @@ def _resource(holding: Holding, folder: Path) -> dict[str, Any]:
 def _where(holding: Holding, folder: Path) -> dict[str, Any]:
     """Where the data are, and how they are written."""
     entry, raw = holding.entry, holding.raw
+    # Parquet has its own schema and its media type says so; named a format, a validator would need a reader for it.
+    text = {"format": "csv", "encoding": "utf-8", "dialect": _dialect(entry)}
     written = {
-        "format": "parquet" if entry.reader.format == "parquet" else "csv",
         "mediatype": MEDIA_TYPES[entry.reader.format],
-        "encoding": "utf-8",
-        **({} if entry.reader.format == "parquet" else {"dialect": _dialect(entry)}),
+        **(text if entry.reader.format != "parquet" else {}),
     }
     if raw is not None and not (path := os.path.relpath(raw.path, folder)).startswith(".."):
         return {
@@ -80,19 +80,13 @@ def _where(holding: Holding, folder: Path) -> dict[str, Any]:
             **({} if raw.bytes is None else {"bytes": raw.bytes}),
             **({} if raw.sha256 is None else {"hash": f"sha256:{raw.sha256}"}),
         }
-    source = entry.source
-    if isinstance(source, UrlSource):
-        packed = source.url.endswith(".gz")
-        # The catalog knows the unpacked content; of a packed file that is neither its size nor its hash.
-        size, digest = ("contentBytes", "contentHash") if packed else ("bytes", "hash")
-        return {
-            "path": source.url,
-            **written,
-            **({"compression": "gz"} if packed else {}),
-            **({} if source.bytes is None else {size: source.bytes}),
-            **({} if source.sha256 is None else {digest: f"sha256:{source.sha256}"}),
-        }
-    return {"data": [[column.name for column in entry.columns]]}
+    stated = entry.source if isinstance(entry.source, UrlSource) else None
+    return {
+        "data": [[column.name for column in entry.columns]],
+        # Not `bytes` and `hash`: the catalog knows the unpacked content of a file that is not here.
+        **({"contentBytes": stated.bytes} if stated and stated.bytes else {}),
+        **({"contentHash": f"sha256:{stated.sha256}"} if stated and stated.sha256 else {}),
+    }
 
 
 def _dialect(entry: Entry) -> dict[str, Any]:
@@ -104,7 +98,7 @@ def _dialect(entry: Entry) -> dict[str, Any]:
 def _licence(entry: Entry) -> dict[str, str]:
     """A licence has a name of letters, digits, dots and hyphens, or an address."""
     spdx = entry.licence.spdx
-    name = spdx if LICENCE_NAME.fullmatch(spdx) else re.sub(r"[^-a-zA-Z0-9._]+", "-", spdx).strip("-")
+    name = re.sub(r"[^-a-zA-Z0-9._]+", "-", spdx).strip("-")
     address = {"path": entry.licence.url} if _is_address(entry.licence.url) else {}
     return {"name": name or "LicenseRef-unnamed", **address, "title": spdx}
 
@@ -120,26 +114,27 @@ def _sources(entry: Entry) -> list[dict[str, str]]:
     return [{"title": f"Generator {source.generator}, seed {source.seed}, {source.rows} rows"}]
 
 
-def _schema(entry: Entry, headed: bool) -> dict[str, Any]:
+def _schema(holding: Holding, headed: bool) -> dict[str, Any]:
     """The declared columns; a file without a header needs all of its columns in their order."""
+    entry = holding.entry
+    clipped = holding.counts.clipped if holding.counts else {}
+    described = {column.name: _field(column, clipped.get(column.name, 0) > 0) for column in entry.columns}
     if entry.reader.format == "snap_checkins" and not headed:
-        declared = {column.name: column for column in entry.columns}
-        fields = [
-            _field(declared[name]) if name in declared else {"name": name, "type": "any"}
-            for name in SNAP_FIELDS
-        ]
+        fields = [described.get(name, {"name": name, "type": "any"}) for name in SNAP_FIELDS]
         return {"fields": fields, "fieldsMatch": "exact"}
-    return {"fields": [_field(column) for column in entry.columns], "fieldsMatch": "subset"}
+    return {"fields": list(described.values()), "fieldsMatch": "subset"}
 
 
-def _field(column: Column) -> dict[str, Any]:
+def _field(column: Column, clipped: bool) -> dict[str, Any]:
+    """A column. Bounds that some values of the file are known to miss are no constraint on the file."""
     field: dict[str, Any] = {
         "name": column.name,
         "type": {"number": "number", "category": "string", "identifier": "any"}[column.type],
         "description": column.description,
     }
     if column.type == "number":
-        field["constraints"] = {"minimum": column.lower, "maximum": column.upper}
+        bounds = {"minimum": column.lower, "maximum": column.upper}
+        field["clippedTo" if clipped else "constraints"] = bounds
         field |= {"unit": column.unit, "resolution": column.resolution, "boundReason": column.bound_reason}
     elif column.type == "category":
         field["constraints"] = {"enum": list(column.values)}
