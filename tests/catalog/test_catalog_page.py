@@ -68,6 +68,15 @@ def test_markup_in_an_entry_is_text():
     assert "onclick=alert(1)>" not in html
 
 
+def test_an_address_that_is_not_of_the_web_is_no_link():
+    licence = {"spdx": "LicenseRef-odd", "url": "javascript:alert(1)"}
+    odd = Entry.model_validate(odd_entry(licence=licence, homepage="javascript:alert(2)"))
+    html = page(Holding(odd, Path("odd.yaml")), held("gowalla"))
+    assert 'href="javascript:' not in html
+    assert "javascript:alert(2)" in text(html)
+    assert 'href="https://snap.stanford.edu/data/loc-gowalla.html"' in html
+
+
 def test_the_page_is_one_file():
     html = page(*map(held, store.names([FOLDER])))
     assert not re.search(r"<link[^>]+href=\"(?!data:)|<script[^>]+src|@import|url\(", html)
