@@ -9,6 +9,7 @@ report: $(READY)
 
 test: $(READY)
 	tests/browser/install-chromium
+	tests/browser/install-axe
 	$(VENV)/bin/python -m pytest
 
 # Renew requirements.lock from pyproject.toml (needs uv).

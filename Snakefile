@@ -5,3 +5,4 @@ include: "workflow/Snakefile"
 rule all:
     input:
         html="reports/summary.html",
+        catalog="reports/catalog.html",

@@ -1,4 +1,4 @@
-"""Headless Chromium, driven by its command line: a copy of a page goes in, its DOM and its console come out."""
+"""Headless Chromium: by its command line, where a page's DOM comes out, or by Playwright, where people act on it."""
 
 import os
 import re
@@ -6,13 +6,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tests/report"), str(ROOT / "tests/catalog")]
+AXE = Path(__file__).parent / "node_modules/axe-core/axe.min.js"
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
@@ -33,11 +36,14 @@ class Loaded:
 
 def _chromium() -> str:
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found:
-        return found
+    return found or _missing("no Chromium is installed")
+
+
+def _missing(reason: str) -> NoReturn:
+    """Skip; where every test is asked for, fail."""
     if os.environ.get("PRIVMIX_REQUIRE_ALL") == "1":
-        pytest.fail("PRIVMIX_REQUIRE_ALL=1 asks for every test, but no Chromium is installed.")
-    pytest.skip("no Chromium is installed")
+        pytest.fail(f"PRIVMIX_REQUIRE_ALL=1 asks for every test, but {reason}.")
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +65,90 @@ def browse() -> Callable[..., Loaded]:
         return Loaded(result.stdout, tuple(CONSOLE.findall(result.stderr)))
 
     return load
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A page that a person has before them, and what it said and asked for meanwhile."""
+
+    page: Any  # of Playwright
+    console: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def chromium_window() -> Iterator[Any]:
+    """A browser of Playwright's. Of a module: while it runs, no other test of this process could run an event loop."""
+    chromium = _chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium_window: Any) -> Iterator[Callable[..., Visit]]:
+    """Open a page from disk: at a fragment, in a window of that width, in a colour scheme, with JavaScript or not."""
+    contexts = []
+
+    def opened(
+        path: Path, fragment: str = "", width: int = 1280, scheme: str = "light", script: bool = True
+    ) -> Visit:
+        context = chromium_window.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script
+        )
+        contexts.append(context)
+        seen = Visit(context.new_page())
+        seen.page.on("console", lambda message: seen.console.append(message.text))
+        seen.page.on("pageerror", lambda error: seen.console.append(str(error)))
+        seen.page.on("request", lambda request: seen.requests.append(request.url))
+        seen.page.goto(path.as_uri() + fragment)
+        return seen
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def violations() -> Callable[[Any], list[str]]:
+    """What axe-core finds serious or critical on a page that is open, one line each."""
+    if not AXE.is_file():
+        _missing("axe-core is not installed (tests/browser/install-axe)")
+
+    def found(page: Any) -> list[str]:
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        result = page.evaluate("axe.run()")
+        assert len(result["passes"]) > 5, "axe-core has looked at the page"
+        return [
+            f"{problem['id']}: {node['target']} {node['failureSummary']}"
+            for problem in result["violations"]
+            if problem["impact"] in ("serious", "critical")
+            for node in problem["nodes"]
+        ]
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def catalog(tmp_path_factory) -> Path:
+    """The page of the project's catalog and of an entry that tries a page."""
+    import odd_entry
+    import yaml
+
+    from privmix.stages.catalog import write
+
+    root = tmp_path_factory.mktemp("catalog")
+    shutil.copytree(ROOT / "data/catalog", root / "data/catalog")
+    odd_entry.write_odd_entry(root / "data/catalog")
+    (root / "data/catalog/broken.yaml").write_text("name: broken\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        configuration = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+        write(configuration, None, Path("reports/catalog.html"), Path("data/datapackage.json"))
+    return root / "reports/catalog.html"
 
 
 @pytest.fixture(scope="session")

@@ -88,9 +88,9 @@ class Project:
             start_new_session=True,
         )
 
-    def planned(self, *arguments: str) -> set[tuple[str, str, str]]:
-        """(rule, mechanism, epsilon) of every job that the next run would do."""
-        result = self.snakemake("--dry-run", "--quiet", "host", *arguments)
+    def planned(self, *arguments: str, target: str = "reports/summary.html") -> set[tuple[str, str, str]]:
+        """(rule, mechanism, epsilon) of every job that the next run for the target would do."""
+        result = self.snakemake(target, "--dry-run", "--quiet", "host", *arguments)
         assert result.returncode == 0, result.stderr
         jobs = set()
         for block in re.split(r"\n(?=(?:local)?rule \w+:)", result.stdout + result.stderr):

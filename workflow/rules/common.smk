@@ -5,6 +5,7 @@ from pathlib import Path
 
 from privmix import sweep
 from privmix.artefacts import dumps
+from privmix.catalog import store
 from privmix.errors import UserError
 from privmix.mechanisms.registry import module_of
 from privmix.provenance import code_version
@@ -128,6 +129,22 @@ def all_audits():
     return sorted(
         {job.path(sweep.AUDIT) for job in SWEEP.jobs() if job.epsilon < float("inf")}
     )
+
+
+def catalog_entries(wildcards):
+    """Every entry of the catalog, in the run or not; ancient, because their digest says what changed."""
+    return [ancient(str(path)) for path in store.paths(SWEEP.settings.catalog_dirs)]
+
+
+def catalog_digest(wildcards):
+    """What the catalog says; a broken entry that no run needs stops nothing but is on the page."""
+    return store.digest(SWEEP.settings.catalog_dirs)
+
+
+def catalog_configuration(wildcards):
+    """The keys that say which files a dataset goes through."""
+    keys = ("catalog_dirs", "datasets", "sources", "mechanisms", "epsilons")
+    return dumps({key: config[key] for key in keys if key in config})
 
 
 def incomplete_report():

@@ -1,4 +1,4 @@
-"""`privmix catalog list | show NAME | check NAME`: the data catalog for people."""
+"""`privmix catalog list | show NAME | check NAME | page`: the data catalog for people."""
 
 import argparse
 import secrets
@@ -14,11 +14,12 @@ from privmix.catalog.listing import page, table
 from privmix.errors import UserError
 
 DEFAULT_FOLDER = "data/catalog"
+DEFAULT_CONFIGURATION = Path("config/config.yaml")
 
 
 def add_parser(commands: Any) -> None:
     """Register the sub-command with argparse's sub-parsers."""
-    catalog = commands.add_parser("catalog", help="list, show and check the datasets")
+    catalog = commands.add_parser("catalog", help="list, show, check and browse the datasets")
     verbs = catalog.add_subparsers(dest="verb", required=True, metavar="VERB")
     _verb(verbs, "list", _list, "one line per dataset")
     _verb(verbs, "show", _show, "all that is known of one dataset").add_argument("name", metavar="NAME")
@@ -27,6 +28,13 @@ def add_parser(commands: Any) -> None:
     check.add_argument(
         "--source", type=Path, metavar="PATH", help="local file to read instead; expected counts are skipped"
     )
+    browsed = _verb(verbs, "page", _page, "write the catalog as a page and as a Data Package")
+    browsed.add_argument(
+        "--configuration", type=Path, default=DEFAULT_CONFIGURATION, metavar="FILE",
+        help=f"run whose files the page shows (default: {DEFAULT_CONFIGURATION})",
+    )  # fmt: skip
+    browsed.add_argument("--html", type=Path, default=Path("reports/catalog.html"), metavar="FILE")
+    browsed.add_argument("--package", type=Path, default=Path("data/datapackage.json"), metavar="FILE")
 
 
 def _verb(verbs: Any, name: str, call: Any, summary: str) -> argparse.ArgumentParser:
@@ -83,6 +91,20 @@ def _check(arguments: argparse.Namespace) -> None:
         )
     print(account(entry, info.counts))
     print(_verdict(entry, overridden))
+
+
+def _page(arguments: argparse.Namespace) -> None:
+    from privmix.stages.catalog import write
+
+    configuration = store.parse(arguments.configuration, "configuration")
+    if not isinstance(configuration, dict):
+        raise UserError(
+            f"{arguments.configuration}: a configuration is a mapping of keys to values, such as `datasets: [mine]`."
+        )
+    problems = write(configuration, arguments.catalog, arguments.html, arguments.package)
+    print(f"The catalog is {arguments.html}, and for programs {arguments.package}", flush=True)
+    if problems:
+        raise UserError("\n".join(problems))
 
 
 def account(entry: Entry, counts: RowCounts) -> str:

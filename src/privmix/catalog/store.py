@@ -1,5 +1,6 @@
 """Entries live in YAML files, one per dataset, in folders of which a later one overrides an earlier one."""
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -18,7 +19,7 @@ QUOTES = "YAML reads yes, no, on, off, dates and bare numbers as something else 
 def load(path: Path) -> Entry:
     """The entry in that file, or one sentence that says where it is wrong."""
     path = Path(path)
-    content = _parse(path)
+    content = parse(path, "catalog entry")
     if not isinstance(content, dict):
         raise UserError(
             f"{path}: a catalog entry is a mapping of keys to values, such as `name: {path.stem}`."
@@ -38,6 +39,22 @@ def load(path: Path) -> Entry:
 def names(directories: Sequence[str | Path]) -> tuple[str, ...]:
     """Names of all entries, in alphabetical order."""
     return tuple(sorted(_files(directories)))
+
+
+def paths(directories: Sequence[str | Path]) -> tuple[Path, ...]:
+    """The files of all entries, by name."""
+    return tuple(path for _, path in sorted(_files(directories).items()))
+
+
+def digest(directories: Sequence[str | Path]) -> str:
+    """Hash of all that the catalog says; of a broken entry, of what is wrong with it."""
+    total = hashlib.sha256()
+    for path in paths(directories):
+        try:
+            total.update(load(path).digest().encode())
+        except UserError as problem:
+            total.update(str(problem).encode())
+    return total.hexdigest()[:16]
 
 
 def find(name: str, directories: Sequence[str | Path]) -> tuple[Entry, Path]:
@@ -62,11 +79,12 @@ def _files(directories: Sequence[str | Path]) -> dict[str, Path]:
     return found
 
 
-def _parse(path: Path) -> Any:
+def parse(path: Path, what: str) -> Any:
+    """What a YAML file holds, or one sentence that says where it is wrong."""
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"catalog entry {path} does not exist (looked for {path.absolute()}).") from None
+        raise UserError(f"{what} {path} does not exist (looked for {path.absolute()}).") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8.") from error
     except yaml.MarkedYAMLError as error:

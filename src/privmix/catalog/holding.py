@@ -1,0 +1,80 @@
+"""What this machine holds of a dataset: its raw file, and what may be told of its clean one."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from privmix.artefacts import RowCounts, clean_info
+from privmix.catalog import store
+from privmix.catalog.content import GZIP_MAGIC
+from privmix.catalog.entry import Entry
+from privmix.errors import UserError
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A raw file as it lies on disk; a sensitive one has no size and no hash here, for both are of the data."""
+
+    path: Path
+    packed: bool
+    bytes: int | None
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class Holding:
+    """An entry, its file, and what was made from it so far."""
+
+    entry: Entry
+    path: Path
+    raw: RawFile | None = None
+    cleaned: bool = False
+    counts: RowCounts | None = None  # of the clean file, where they may be shown
+    rows: int | None = None  # number of training records, where it is public
+    content_sha256: str | None = None  # of the unpacked raw content, where it may be shown
+
+
+def read_all(
+    directories: Sequence[str | Path], raw: str, clean: str
+) -> tuple[tuple[Holding, ...], tuple[str, ...]]:
+    """What is held of every good entry, and a sentence for each broken one; `raw` and `clean` are path patterns."""
+    held, problems = [], []
+    for name in store.names(directories):
+        try:
+            entry, path = store.find(name, directories)
+        except UserError as problem:
+            problems.append(str(problem))
+        else:
+            held.append(hold(entry, path, *(Path(pattern.format(dataset=name)) for pattern in (raw, clean))))
+    if not held and not problems:
+        raise UserError(f"there is no .yaml file in {', '.join(map(str, directories))}; add an entry.")
+    return tuple(held), tuple(problems)
+
+
+def hold(entry: Entry, path: Path, raw: Path, clean: Path) -> Holding:
+    """Look for the dataset's files. Of sensitive data nothing is told that is not public without them."""
+    file = _raw_file(raw, entry.visibility == "sensitive") if raw.is_file() else None
+    if not clean.is_file():
+        return Holding(entry, path, file)
+    info = clean_info(clean)
+    if entry.visibility == "sensitive":
+        rows = info.domain.rows if entry.privacy.rows_are_public else None
+        return Holding(entry, path, file, cleaned=True, rows=rows)
+    return Holding(
+        entry,
+        path,
+        file,
+        cleaned=True,
+        counts=info.counts,
+        rows=info.domain.rows,
+        content_sha256=info.raw_sha256,
+    )
+
+
+def _raw_file(path: Path, sensitive: bool) -> RawFile:
+    with path.open("rb") as stream:
+        packed = stream.read(2) == GZIP_MAGIC
+        stream.seek(0)
+        sha256 = None if sensitive else hashlib.file_digest(stream, "sha256").hexdigest()
+    return RawFile(path, packed, None if sensitive else path.stat().st_size, sha256)

@@ -1,0 +1,254 @@
+"""`reports/catalog.html`: everything that an entry says, nothing that may not be shown, and no markup of others."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+import yaml
+from odd_entry import MARKUP, odd_entry, write_odd_entry
+
+from privmix.artefacts import clean_info
+from privmix.catalog import store
+from privmix.catalog.acquire import acquire
+from privmix.catalog.entry import Entry
+from privmix.catalog.holding import Holding, hold
+from privmix.clean.pipeline import clean
+from privmix.cli import main
+from privmix.report.catalog_page import Planned, exact, render
+from privmix.report.lineage import graph, wrapped
+from privmix.stages.catalog import FILES
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "data/catalog"
+PLANNED = Planned(("checkins",), (), ("laplace",), ("dp_em", "noisy_tree"), reports=5, jobs=15)
+
+
+def page(*holdings: Holding, planned: Planned = PLANNED, problems: tuple[str, ...] = ()) -> str:
+    return render(holdings, problems, planned, FILES)
+
+
+def text(html: str) -> str:
+    """What a reader reads: no tags, one space between words."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def held(name: str) -> Holding:
+    return Holding(store.load(FOLDER / f"{name}.yaml"), Path("data/catalog") / f"{name}.yaml")
+
+
+@pytest.mark.parametrize("name", store.names([FOLDER]))
+def test_the_page_tells_everything_that_the_entry_says(name: str):
+    holding = held(name)
+    entry, told = holding.entry, text(page(holding))
+    parts = [
+        entry.title,
+        entry.description,
+        entry.citation,
+        entry.licence.spdx,
+        entry.homepage,
+        entry.privacy.note,
+    ]
+    parts += [*entry.keywords, *entry.caveats, *entry.isolated, str(holding.path)]
+    for column in entry.columns:
+        parts += [column.name, column.description, column.bound_reason, column.unit, *column.values]
+        parts += [
+            exact(number) for number in (column.lower, column.upper, column.resolution) if number is not None
+        ]
+    if entry.source.kind == "url":
+        parts += [entry.source.url, entry.source.sha256, f"{entry.source.bytes:,}"]
+    assert [part for part in parts if " ".join(part.split()) not in told] == []
+
+
+def test_markup_in_an_entry_is_text():
+    html = page(Holding(Entry.model_validate(odd_entry()), Path("odd.yaml")))
+    assert MARKUP not in html
+    assert "&lt;script&gt;document.title" in html
+    assert html.count("<script>") == 1, "the page's own"
+    assert "onclick=alert(1)>" not in html
+
+
+def test_an_address_that_is_not_of_the_web_is_no_link():
+    licence = {"spdx": "LicenseRef-odd", "url": "javascript:alert(1)"}
+    odd = Entry.model_validate(odd_entry(licence=licence, homepage="javascript:alert(2)"))
+    html = page(Holding(odd, Path("odd.yaml")), held("gowalla"))
+    assert 'href="javascript:' not in html
+    assert "javascript:alert(2)" in text(html)
+    assert 'href="https://snap.stanford.edu/data/loc-gowalla.html"' in html
+
+
+def test_the_page_is_one_file():
+    html = page(*map(held, store.names([FOLDER])))
+    assert not re.search(r"<link[^>]+href=\"(?!data:)|<script[^>]+src|@import|url\(", html)
+    assert len(html) < 1_000_000
+
+
+def test_bounds_keep_all_their_digits():
+    assert exact(1_000_040.0) == "1,000,040"
+    assert exact(-1_234_567.25) == "−1,234,567.25"
+    assert exact(0.00045) == "0.00045"
+    assert exact(44.88) == "44.88"
+    assert exact(2e-7) == "2·10⁻⁷"
+
+
+def cleaned(tmp_path: Path, **changes) -> Holding:
+    """The check-ins, changed, got and cleaned."""
+    content = yaml.safe_load((FOLDER / "checkins.yaml").read_text(encoding="utf-8"))
+    entry = Entry.model_validate({**content, **changes})
+    raw, target = tmp_path / "checkins.raw", tmp_path / "checkins.parquet"
+    acquire(entry, raw)
+    clean(entry, raw, target, master_seed=1, key=b"k" * 32, overridden=False)
+    return hold(entry, Path("checkins.yaml"), raw, target)
+
+
+def test_the_counts_of_a_clean_file_are_shown_where_the_data_are_public(tmp_path: Path):
+    holding = cleaned(tmp_path)
+    counts = clean_info(tmp_path / "checkins.parquet").counts
+    told = text(page(holding)).replace("\u00a0", " ")
+    assert "24,000 rows read, 24,000 records kept of 5,904 people" in told
+    assert f"{counts.train:,} records to train on, {counts.holdout:,} records held out" in told
+    assert f"{(tmp_path / 'checkins.raw').stat().st_size:,} bytes" in told
+    assert clean_info(tmp_path / "checkins.parquet").raw_sha256 in told
+
+
+def test_of_sensitive_data_no_count_size_or_hash_of_the_file_is_shown(tmp_path: Path):
+    person = {
+        "unit": "person",
+        "relation": "add_remove",
+        "person_column": "person",
+        "max_records_per_person": 200,
+    }
+    holding = cleaned(tmp_path, visibility="sensitive", privacy=person)
+    info = clean_info(tmp_path / "checkins.parquet")
+    told = text(page(holding)).replace("\u00a0", " ")
+    size = (tmp_path / "checkins.raw").stat().st_size
+    for figure in (f"{info.counts.train:,}", f"{info.counts.holdout:,}", f"{size:,}", info.raw_sha256):
+        assert figure not in told
+    assert "the other counts are of sensitive data and not shown" in told
+    assert "24,000 rows, 5,904 people" in told, "public figures of the entry"
+
+
+def test_of_sensitive_records_that_are_replaced_their_number_is_public(tmp_path: Path):
+    holding = cleaned(tmp_path, visibility="sensitive")
+    rows = clean_info(tmp_path / "checkins.parquet").domain.rows
+    assert f"{rows:,} records to train on, public by the relation" in text(page(holding)).replace(
+        "\u00a0", " "
+    )
+
+
+def boxes(html: str) -> list[str]:
+    drawing = re.search(r"<svg viewBox.*?</svg>", html, re.DOTALL).group(0)
+    return [unescape(words) for words in re.findall(r"<text[^>]*>(?:<tspan[^>]*>)?(.*?)<", drawing)]
+
+
+def test_the_lineage_goes_from_the_source_to_the_report_by_the_files_of_the_sweep():
+    drawn = boxes(page(held("checkins")))
+    titles = ["Source", "Raw file", "Clean records", "Private reports", "Models", "Scores", "Report"]
+    assert [word for word in drawn if word in titles] == titles
+    joined = "".join(drawn)
+    for path in ("data/raw/checkins.raw", "data/clean/checkins.parquet", "reports/summary.html"):
+        assert path in joined
+    assert "data/private/checkins/<mechanism>/eps-<ε>.parquet" in joined
+    assert "data/models/checkins/<mechanism>/eps-<ε>.json" in joined
+    assert "2 central" in drawn
+    assert "15\u00a0files" in drawn
+
+
+def test_without_local_or_without_central_mechanisms_there_is_no_fork():
+    central = Planned(("checkins",), (), (), ("dp_em",), reports=0, jobs=5)
+    assert "Private reports" not in boxes(page(held("checkins"), planned=central))
+    local = Planned(("checkins",), ("checkins",), ("laplace",), (), reports=5, jobs=5)
+    drawn = boxes(page(held("checkins"), planned=local))
+    assert "Private reports" in drawn
+    assert not [word for word in drawn if word.endswith("central")]
+    assert "a local file named in the configuration" in drawn
+
+
+def test_a_dataset_that_is_not_in_the_run_says_so():
+    assert "Not in the configured run: add gowalla to datasets" in text(page(held("gowalla")))
+    assert "The configured run makes these files." in text(page(held("checkins")))
+
+
+def test_paths_are_broken_at_slashes_and_words_at_spaces_and_nothing_is_lost():
+    assert wrapped("data/private/somewhere/x", 15) == ("data/private/", "somewhere/x")
+    assert wrapped("generator checkins, seed 7", 12) == ("generator", "checkins,", "seed 7")
+    assert wrapped("a" * 25, 10) == ("a" * 10, "a" * 10, "a" * 5)
+
+
+def test_boxes_do_not_overlap_and_arrows_join_them():
+    from privmix.report.catalog_page import _way
+
+    drawn = graph(_way(held("breast_cancer_30"), PLANNED, FILES))
+    assert all(
+        above.y + above.height < below.y for above, below in zip(drawn.boxes, drawn.boxes[1:], strict=False)
+    )
+    assert drawn.boxes[-1].y + drawn.boxes[-1].height <= drawn.height
+    for arrow in drawn.arrows:
+        assert any(box.y + box.height == arrow.start for box in drawn.boxes)
+        assert any(box.y == arrow.end for box in drawn.boxes)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a configuration and two good entries."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/catalog").mkdir(parents=True)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").write_text(
+        "datasets: [checkins]\nmechanisms: {tree: {method: noisy_tree}}\nepsilons: [1]\n"
+    )
+    for name in ("checkins", "gowalla"):
+        (tmp_path / f"data/catalog/{name}.yaml").write_bytes((FOLDER / f"{name}.yaml").read_bytes())
+    return tmp_path
+
+
+def test_the_command_writes_both_files_and_says_where(project: Path, capsys: pytest.CaptureFixture[str]):
+    main(["catalog", "page"])
+    assert capsys.readouterr().out == (
+        "The catalog is reports/catalog.html, and for programs data/datapackage.json\n"
+    )
+    assert "Gowalla check-ins" in (project / "reports/catalog.html").read_text(encoding="utf-8")
+    assert '"name": "gowalla"' in (project / "data/datapackage.json").read_text(encoding="utf-8")
+
+
+def test_another_catalog_may_be_browsed(project: Path):
+    (project / "mine").mkdir()
+    write_odd_entry(project / "mine")
+    main(["catalog", "page", "--catalog", "mine", "--html", "mine.html", "--package", "mine.json"])
+    html = (project / "mine.html").read_text(encoding="utf-8")
+    assert 'id="odd"' in html
+    assert 'id="gowalla"' not in html
+
+
+def test_a_broken_entry_is_one_sentence_on_the_page_and_the_others_are_there(project: Path):
+    (project / "data/catalog/broken.yaml").write_text("name: <b>\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as caught:
+        main(["catalog", "page"])
+    sentence = str(caught.value).removeprefix("privmix catalog: ")
+    assert (
+        sentence == "data/catalog/broken.yaml: name = '<b>': string should match pattern '^[a-z][a-z0-9_]*$'."
+    )
+    html = (project / "reports/catalog.html").read_text(encoding="utf-8")
+    assert sentence in text(html)
+    assert "= &#39;&lt;b&gt;&#39;" in html
+    assert 'id="checkins"' in html
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--catalog", "nowhere"], "catalog folder nowhere does not exist"),
+        (["--catalog", "empty"], "there is no .yaml file in empty; add an entry."),
+        (["--configuration", "gone.yaml"], "configuration gone.yaml does not exist"),
+        (["--configuration", "list.yaml"], "list.yaml: a configuration is a mapping of keys to values"),
+    ],
+)
+def test_what_is_missing_is_one_sentence_and_nothing_is_written(
+    project: Path, arguments: list[str], sentence: str
+):
+    (project / "empty").mkdir()
+    (project / "list.yaml").write_text("- 1\n")
+    with pytest.raises(SystemExit) as caught:
+        main(["catalog", "page", *arguments])
+    assert sentence in str(caught.value)
+    assert not (project / "reports").exists()
