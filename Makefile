@@ -9,11 +9,12 @@ report: $(READY)
 
 test: $(READY)
 	tests/browser/install-chromium
+	tests/cluster/install-slurm
 	$(VENV)/bin/python -m pytest
 
 # Renew requirements.lock from pyproject.toml (needs uv).
 lock:
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra slurm --extra dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --upgrade --output-file requirements.lock
 
 $(READY): requirements.lock pyproject.toml
