@@ -45,6 +45,7 @@ def test_each_attempt_doubles_what_the_stage_may_use():
 
 
 def test_what_was_measured_fits_with_room():
-    """A million records of two coordinates: 450 MB at most in any stage."""
+    """A million records of two coordinates: 552 MB and 45 seconds at most in any stage."""
     million = entry("checkins").model_copy(update={"expected": Expected(rows=1_000_000)})
-    assert resources.memory_mb([million]) - resources.RUNNER_MB > 2 * 450
+    assert resources.memory_mb([million]) - resources.RUNNER_MB > 1.5 * 552
+    assert (resources.minutes([million], 10) - resources.STAGE_MINUTES) * 60 > 1.5 * 45

@@ -2,7 +2,7 @@
 
 The figures are generous: asking for too little costs an attempt, for too much only a longer wait in the queue. They
 were read off the logs, where every stage says what it has used. A million records of two coordinates took at most
-450 MB in any stage, and 18 seconds for a fit of ten Gaussians by the slowest mechanisms with one search.
+552 MB in any stage, and 45 seconds for a fit of ten Gaussians.
 """
 
 from collections.abc import Iterable

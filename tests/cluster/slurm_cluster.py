@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,15 +113,14 @@ class Cluster:
     def stop(self) -> None:
         """Cancel all jobs, then end what `start` started, by the recorded process ids."""
         self.run("scancel", "--full", "--user", getpass.getuser(), check=False)
+        self._until(lambda: not self.run("squeue", "--noheader", check=False), 15)
         recorded = self.folder / "pids"
         pids = [int(line) for line in recorded.read_text().split()] if recorded.exists() else []
         for sent in (signal.SIGTERM, signal.SIGKILL):
             for pid in reversed(pids):
                 if self._is_ours(pid):
                     os.kill(pid, sent)
-            deadline = time.monotonic() + 10
-            while any(map(self._is_ours, pids)) and time.monotonic() < deadline:
-                time.sleep(0.1)
+            self._until(lambda: not any(map(self._is_ours, pids)), 10)
         recorded.unlink(missing_ok=True)
 
     def run(self, *command: str, check: bool = True) -> str:
@@ -180,14 +180,20 @@ class Cluster:
             return False
         return state != "Z" and f"SLURM_CONF={self.folder}/".encode() in environment
 
-    def _wait_for(self, reached, complaint: str) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while not reached():
-            if time.monotonic() > deadline:
-                logs = [path.read_text()[-2000:] for path in sorted(self.folder.glob("*.log"))]
-                self.stop()
-                raise RuntimeError(f"{complaint} in {START_SECONDS} s\n" + "\n".join(logs))
+    def _wait_for(self, reached: Callable[[], bool], complaint: str) -> None:
+        """Wait for something that must happen."""
+        if not self._until(reached, START_SECONDS):
+            logs = [path.read_text()[-2000:] for path in sorted(self.folder.glob("*.log"))]
+            self.stop()
+            raise RuntimeError(f"{complaint} in {START_SECONDS} s\n" + "\n".join(logs))
+
+    @staticmethod
+    def _until(reached: Callable[[], bool], seconds: float) -> bool:
+        """Wait until something has happened, but not for ever."""
+        deadline = time.monotonic() + seconds
+        while not (there := reached()) and time.monotonic() < deadline:
             time.sleep(0.2)
+        return there
 
 
 def main() -> None:
