@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 
-.PHONY: report test lock
+.PHONY: report test environment lock
 report: $(READY)
 	$(VENV)/bin/snakemake --cores all reports/summary.html
+
+# The environment alone, for a cluster's login node.
+environment: $(READY)
 
 test: $(READY)
 	tests/browser/install-chromium
