@@ -52,8 +52,8 @@ SchedulerParameters=sched_interval=2,sched_min_interval=200000,batch_sched_delay
 ReturnToService=2
 SlurmdTimeout=30
 KillWait=2
-# How long squeue remembers what is over: Snakemake asks it how jobs ended.
-MinJobAge=300
+# How long squeue remembers what is over: Snakemake asks it how jobs ended, and so do the tests (300 is the default).
+MinJobAge=1800
 MpiDefault=none
 """
 NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=4000\n"
@@ -133,9 +133,13 @@ class Cluster:
         """The state of every node."""
         return self.run("sinfo", "--noheader", "--Node", "--format=%t", check=False).split()
 
-    def set_node(self, node: str, state: str) -> None:
-        """Have an administrator set a node down or up."""
-        self.run("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=test")
+    def set_down(self, node: str) -> None:
+        """Have an administrator take a node away, with all that runs on it."""
+        self.run("scontrol", "update", f"NodeName={node}", "State=down", "Reason=test")
+
+    def bring_back(self, node: str) -> None:
+        """Have the node back, if it has not come back by itself."""
+        self.run("scontrol", "update", f"NodeName={node}", "State=resume", check=False)
 
     def _configure(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

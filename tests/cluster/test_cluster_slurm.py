@@ -127,7 +127,7 @@ def test_adding_one_epsilon_submits_only_its_jobs(finished: ClusterProject, tmp_
 
 @pytest.fixture(scope="module")
 def bereft(unrun: Callable[[str], ClusterProject], cluster: Cluster) -> ClusterProject:
-    """The tiny run in chunks, in the middle of which the nodes that were at work went down."""
+    """The tiny run in chunks, in the middle of which a node that was at work went down."""
     project = unrun("bereft")
     runner = project.begin("--profile", CHUNKED, "--", "reports/summary.html")
 
@@ -137,11 +137,11 @@ def bereft(unrun: Callable[[str], ClusterProject], cluster: Cluster) -> ClusterP
 
     wait_for(lambda: bool(at_work()), runner)
     node = min(at_work())
-    cluster.set_node(node, "down")
+    cluster.set_down(node)
     try:
         finish(project, runner)
     finally:
-        cluster.set_node(node, "resume")
+        cluster.bring_back(node)
     return project
 
 
