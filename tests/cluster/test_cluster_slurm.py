@@ -19,7 +19,7 @@ from privmix.catalog import store
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 300
+PATIENCE = 600
 SUBMITTED = re.compile(
     r"^Job (\S+) has been submitted with SLURM jobid (\d+) \(log: \S*slurm_logs/(\S+)/\d+\.log\)", re.M
 )
@@ -67,8 +67,11 @@ def trouble() -> None:
 
     if float(sys.argv[sys.argv.index("--epsilon") + 1]) == 1:
         raise RuntimeError("a mistake")
-    held = b"x" * 2**30
-    time.sleep(4)
+    held = []
+    for _ in range(16):
+        held.append(b"x" * 2**26)
+        time.sleep(0.25)
+    time.sleep(3)
 
 
 def main() -> None:
@@ -204,7 +207,9 @@ def test_a_stage_killed_for_its_memory_is_sent_again_with_more_and_succeeds(trou
 
 
 def test_what_snakemake_shows_of_a_killed_stage_tells_its_memory(troubled: ClusterProject):
-    assert re.search(r"privmix fit: still running after .* s, peak memory 1\d\d\d MB", troubled.said)
+    told = re.search(r"privmix fit: still running after .* s, peak memory (\d+) MB", troubled.said)
+    assert int(told[1]) >= 512
+    assert "exceeded memory limit" in troubled.said  # the words of SLURM itself
 
 
 def test_a_stage_that_always_fails_stops_its_own_chain_and_the_report_names_it(troubled: ClusterProject):

@@ -12,9 +12,13 @@ from privmix.errors import UserError
 from privmix.stages import usage
 
 
-def test_the_last_line_tells_time_and_peak_memory(capsys: pytest.CaptureFixture[str]):
+def test_the_first_line_is_there_at_once_and_the_last_tells_time_and_peak_memory(
+    capsys: pytest.CaptureFixture[str],
+):
     stages.run("fit", lambda: None)
-    assert re.fullmatch(r"privmix fit: over after \d+\.\d s, peak memory \d+ MB\.\n", capsys.readouterr().err)
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "privmix fit: started."
+    assert re.fullmatch(r"privmix fit: over after \d+\.\d s, peak memory \d+ MB\.", last)
 
 
 def test_a_failure_is_followed_by_its_sentence(capsys: pytest.CaptureFixture[str]):
@@ -35,7 +39,9 @@ def test_milestones_double_so_that_a_log_stays_short():
 
 def _stage(body: str) -> subprocess.Popen:
     code = f"import time\nfrom privmix import stages\ndef main():\n    {body}\nstages.run('fit', main)"
-    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    stage = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert stage.stderr.readline() == "privmix fit: started.\n"
+    return stage
 
 
 def test_a_stage_killed_for_its_memory_has_said_how_much_it_held():
@@ -48,7 +54,7 @@ def test_a_stage_killed_for_its_memory_has_said_how_much_it_held():
 
 def test_a_stage_asked_to_end_says_so():
     stage = _stage("import sys; print('ready', file=sys.stderr, flush=True); time.sleep(60)")
-    assert stage.stderr.readline() == "ready\n"
+    assert stage.stderr.readline() == "ready\n"  # its handler is set by then
     stage.send_signal(signal.SIGTERM)
     said = stage.communicate(timeout=30)[1]
     assert "asked to end (SIGTERM) after" in said

@@ -1,7 +1,8 @@
 """What a stage has used, said in its log: the last word of a job that was killed without one.
 
-A cluster kills a job that exceeds its memory or its time and gives no reason. So a stage says how far it had come
-each time that its memory or its time has doubled, when it is asked to end, and in the end.
+A cluster kills a job that exceeds its memory or its time and gives no reason. So a stage says that it has
+started (of an empty log Snakemake shows nothing, not even the cluster's own), how far it has come each time that its
+memory or its time has doubled, when it is asked to end, and in the end.
 """
 
 import resource
@@ -42,6 +43,7 @@ def milestones(first: float) -> Callable[[float], bool]:
 @contextmanager
 def said(stage: str) -> Iterator[None]:
     """Say on stderr what the stage uses while it runs, when it is asked to end, and in the end."""
+    print(f"privmix {stage}: started.", file=sys.stderr, flush=True)
     began = time.monotonic()
     over = threading.Event()
 
