@@ -3,18 +3,22 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 
-.PHONY: report test lock
+.PHONY: report test environment lock
 report: $(READY)
 	$(VENV)/bin/snakemake --cores all reports/summary.html
+
+# The environment alone, for a cluster's login node.
+environment: $(READY)
 
 test: $(READY)
 	tests/browser/install-chromium
 	tests/browser/install-axe
+	tests/cluster/install-slurm
 	$(VENV)/bin/python -m pytest
 
 # Renew requirements.lock from pyproject.toml (needs uv).
 lock:
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --extra slurm --extra dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --upgrade --output-file requirements.lock
 
 $(READY): requirements.lock pyproject.toml

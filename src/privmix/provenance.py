@@ -19,6 +19,15 @@ SHOWN_PACKAGES = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Module:
+    """One module of the package, as far as results depend on it."""
+
+    imports: frozenset[str]
+    digest: str
+
+
+@functools.cache
 def _module_path(module: str) -> Path | None:
     base = PACKAGE.joinpath(*module.split(".")[1:])
     for path in (base / "__init__.py", base.with_suffix(".py")):
@@ -28,10 +37,18 @@ def _module_path(module: str) -> Path | None:
 
 
 @functools.cache
-def _imports(module: str) -> frozenset[str]:
+def _module(module: str) -> Module:
+    """A module, parsed once a process: every job of a cluster does it again, and a sweep asks thousands of times."""
+    path = _module_path(module)
+    tree = ast.parse(path.read_bytes())
+    imports = _imports(module, tree)
+    return Module(imports, _digest(path, tree))
+
+
+def _imports(module: str, tree: ast.Module) -> frozenset[str]:
     """The privmix modules that a module names in its import statements, wherever they stand."""
     found = {module.rsplit(".", 1)[0]} if "." in module else set()
-    for node in ast.walk(ast.parse(_module_path(module).read_bytes())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -40,10 +57,8 @@ def _imports(module: str) -> frozenset[str]:
     return frozenset(name for name in found if name.split(".")[0] == "privmix" and _module_path(name))
 
 
-@functools.cache
-def _module_digest(module: str) -> str:
+def _digest(path: Path, tree: ast.Module) -> str:
     """Hash of a module's syntax tree: comments, layout and docstrings do not count."""
-    tree = ast.parse(_module_path(module).read_bytes())
     for node in ast.walk(tree):
         if (
             isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
@@ -51,7 +66,6 @@ def _module_digest(module: str) -> str:
         ):
             node.body = node.body[1:]
     digest = hashlib.sha256(ast.dump(tree).encode())
-    path = _module_path(module)
     if path.name == "__init__.py":
         for template in sorted((path.parent / "templates").glob("*")):
             digest.update(template.name.encode() + template.read_bytes())
@@ -66,15 +80,16 @@ def closure(*modules: str) -> frozenset[str]:
         module = waiting.pop()
         if module not in reached:
             reached.add(module)
-            waiting.extend(_imports(module))
+            waiting.extend(_module(module).imports)
     return frozenset(reached)
 
 
+@functools.cache
 def code_version(*modules: str) -> str:
     """Hash over the code that running these modules may execute: what a rule's results depend on."""
     digest = hashlib.sha256()
     for module in sorted(closure(*modules)):
-        digest.update(f"{module} {_module_digest(module)}\n".encode())
+        digest.update(f"{module} {_module(module).digest}\n".encode())
     return digest.hexdigest()[:16]
 
 

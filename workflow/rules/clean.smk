@@ -9,8 +9,11 @@ rule clean:
     conda:
         "../../environment.yml"
     threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes(),
     params:
-        code=code_version("privmix.stages.clean"),
+        code=stage_code("clean"),
         entry=entry_digest(
             "title",
             "reader",

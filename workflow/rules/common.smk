@@ -3,6 +3,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from privmix import resources as needs
 from privmix import sweep
 from privmix.artefacts import dumps
 from privmix.catalog import store
@@ -35,6 +36,43 @@ def entry(wildcards):
 def entry_digest(*sections):
     """The sections of the catalog entry that a rule depends on."""
     return lambda wildcards: SWEEP.entries[wildcards.dataset].digest(*sections)
+
+
+def entries_of(wildcards):
+    """The catalog entries that a job reads: of its dataset, or of all."""
+    if "dataset" in wildcards.keys():
+        return [SWEEP.entries[wildcards.dataset]]
+    return SWEEP.entries.values()
+
+
+def memory(wildcards, attempt):
+    """The memory that a job asks for; `retries` of a profile ask for more."""
+    return needs.memory_mb(entries_of(wildcards), attempt)
+
+
+def minutes(fits=lambda wildcards: 0):
+    """The time that a job of so many fits asks for."""
+
+    def runtime(wildcards, attempt):
+        gaussians = 0
+        if "dataset" in wildcards.keys():
+            gaussians = max(SWEEP.settings.components_for(wildcards.dataset))
+        return needs.minutes(
+            entries_of(wildcards), gaussians * fits(wildcards), attempt
+        )
+
+    return runtime
+
+
+def attacks(wildcards):
+    """How many models the game on the isolated person fits: with and without them."""
+    isolated = SWEEP.entries[wildcards.dataset].isolated
+    return 2 * SWEEP.settings.evaluation.worst_record_runs if isolated else 0
+
+
+def stage_code(stage):
+    """The version of a stage's code, found when a job of it is planned: a cluster's jobs load only their own."""
+    return lambda wildcards: code_version(f"privmix.stages.{stage}")
 
 
 def download_code(wildcards):

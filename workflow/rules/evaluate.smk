@@ -10,6 +10,9 @@ rule evaluate:
     conda:
         "../../environment.yml"
     threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes(attacks),
     params:
         code=method_code("evaluate"),
         job=job_arguments,

@@ -8,6 +8,9 @@ rule fit:
     conda:
         "../../environment.yml"
     threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes(lambda wildcards: SWEEP.settings.replicates),
     params:
         code=method_code("fit"),
         job=job_arguments,

@@ -8,6 +8,9 @@ rule privatise:
     conda:
         "../../environment.yml"
     threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes(),
     params:
         code=method_code("privatise"),
         job=job_arguments,

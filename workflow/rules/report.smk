@@ -11,8 +11,11 @@ rule report:
     conda:
         "../../environment.yml"
     threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes(),
     params:
-        code=code_version("privmix.stages.report"),
+        code=stage_code("report"),
         configuration=dumps(config),
     shell:
         "python -m privmix.stages.report --configuration {params.configuration:q} "

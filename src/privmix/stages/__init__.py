@@ -6,12 +6,14 @@ import traceback
 from collections.abc import Callable
 
 from privmix.errors import UserError
+from privmix.stages import usage
 
 
 def run(stage: str, main: Callable[[], None]) -> None:
-    """Run a stage; what the user can mend ends in one sentence on stderr and exit status 1."""
+    """Run a stage, say what it used; what the user can mend ends in one sentence on stderr and exit status 1."""
     try:
-        main()
+        with usage.said(stage):
+            main()
     except UserError as error:
         sys.exit(f"privmix {stage}: {error}")
     except OSError as error:
