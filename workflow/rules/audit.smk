@@ -6,6 +6,9 @@ rule audit:
     conda:
         "../../environment.yml"
     threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes(),
     params:
         code=method_code("audit"),
         job=audit_arguments,

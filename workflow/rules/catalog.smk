@@ -10,6 +10,9 @@ rule catalog:
     conda:
         "../../environment.yml"
     threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes(),
     params:
         code=lambda wildcards: code_version("privmix.stages.catalog"),
         entries=catalog_digest,

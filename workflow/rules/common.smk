@@ -39,10 +39,10 @@ def entry_digest(*sections):
 
 
 def entries_of(wildcards):
-    """The catalog entries that a job reads: of its dataset, or of all."""
+    """The catalog entries that a job reads: of its dataset, of none for an audit, or of all."""
     if "dataset" in wildcards.keys():
         return [SWEEP.entries[wildcards.dataset]]
-    return SWEEP.entries.values()
+    return [] if "mechanism" in wildcards.keys() else SWEEP.entries.values()
 
 
 def memory(wildcards, attempt):
@@ -65,9 +65,12 @@ def minutes(fits=lambda wildcards: 0):
 
 
 def attacks(wildcards):
-    """How many models the game on the isolated person fits: with and without them."""
+    """How many models attacks fit: shadows, and those with and without the isolated person."""
     isolated = SWEEP.entries[wildcards.dataset].isolated
-    return 2 * SWEEP.settings.evaluation.worst_record_runs if isolated else 0
+    games = 2 * SWEEP.settings.evaluation.worst_record_runs if isolated else 0
+    return games + SWEEP.settings.shadows_for(
+        wildcards.mechanism, float(wildcards.epsilon)
+    )
 
 
 def stage_code(stage):
