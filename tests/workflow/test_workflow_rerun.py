@@ -137,11 +137,14 @@ def test_words_of_a_catalog_entry_rerun_nothing_but_its_bounds_do(project: Proje
     assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response") - audits | {
         ("clean", "", "")
     }
-    whose = "  - {name: who, description: Who, type: identifier}\ncoordinates:"
-    project.edit("catalog/tiny.yaml", "coordinates:", whose)
-    protected = "privacy: {relation: add_remove, person_column: who}\nexpected: {rows: 400}"
-    project.edit("catalog/tiny.yaml", "visibility: synthetic", f"visibility: synthetic\n{protected}")
-    assert audits <= project.planned()
+
+
+def test_whom_a_dataset_protects_reruns_the_audits(project: Project):
+    entry = "catalog/tiny.yaml"
+    project.edit(entry, "type: category, values: [f, m]", "type: identifier")
+    asked = "privacy: {relation: add_remove, person_column: sex}\nexpected: {rows: 400}"
+    project.edit(entry, "attributes: [sex]", asked)
+    assert {("audit", *job) for job in PRIVATE} <= project.planned()
 
 
 def test_changing_the_users_file_reruns_from_the_start(project: Project):
