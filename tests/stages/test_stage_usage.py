@@ -12,6 +12,19 @@ from privmix.errors import UserError
 from privmix.stages import usage
 
 
+@pytest.fixture(autouse=True)
+def _in_a_slurm_job(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+
+
+def test_on_a_machine_of_ones_own_a_stage_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.delenv("SLURM_JOB_ID")
+    stages.run("fit", lambda: None)
+    assert capsys.readouterr().err == ""
+
+
 def test_the_first_line_is_there_at_once_and_the_last_tells_time_and_peak_memory(
     capsys: pytest.CaptureFixture[str],
 ):

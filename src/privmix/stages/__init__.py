@@ -1,18 +1,23 @@
 """The stages of the pipeline: each reads files, calls the library, and writes files."""
 
 import errno
+import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from privmix.errors import UserError
 from privmix.stages import usage
 
 
 def run(stage: str, main: Callable[[], None]) -> None:
-    """Run a stage, say what it used; what the user can mend ends in one sentence on stderr and exit status 1."""
+    """Run a stage; what the user can mend ends in one sentence on stderr and exit status 1.
+
+    In a SLURM job it says what it uses: there nobody else would know.
+    """
     try:
-        with usage.said(stage):
+        with usage.said(stage) if "SLURM_JOB_ID" in os.environ else nullcontext():
             main()
     except UserError as error:
         sys.exit(f"privmix {stage}: {error}")
