@@ -14,7 +14,7 @@ test: $(READY)
 	tests/browser/install-chromium
 	tests/browser/install-axe
 	tests/cluster/install-slurm
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest --numprocesses auto --dist loadfile
 
 # Renew requirements.lock from pyproject.toml (needs uv).
 lock:
