@@ -136,7 +136,7 @@ def _change(name: str, tests: str | tuple[str, ...], *edits: tuple[str, str, str
 MEAN = "self._mean(exact.sums[k] / counts[k], counts[k]) * counts[k]"
 SECOND = "self._second_moment(exact.squares[k] / counts[k], counts[k]) * counts[k]"
 TRUE_COUNT = "max(exact.counts[k], 1.0)"
-PASS = "released = curator.release(kernel.em_pass(observations, mixture))"
+PASS = "released = curator.release(moments(observations, mixture))"
 
 TRUE_SHARES = (
     ADAPTIVE,
@@ -232,7 +232,7 @@ CHANGES = (
     _change(
         "sensitivity of the second moments of DP-EM halved",
         OF_REPLAY,
-        (DP_EM, "sensitivity=sensitivity.second_moments(self.neighbours) /", "sensitivity=0.5 /"),
+        (DP_EM, "reach = sensitivity.second_moments(self.neighbours) /", "reach = 0.5 /"),
     ),
     # Ledger.
     _change("releases forgotten", WRITES, (RELEASE, "    ledger.append(event)\n", "")),
@@ -530,8 +530,8 @@ CHANGES = (
         OF_MOMENTS + "::test_noise_has_the_scale_of_the_theorem",
         (
             JOINT,
-            "reach = shape.sensitivity(neighbours)",
-            'reach = shape.sensitivity(Neighbours("record", "add_remove"))',
+            "sums.reach(shape.sensitivity(neighbours),",
+            'sums.reach(shape.sensitivity(Neighbours("record", "add_remove")),',
         ),
     ),
     _change(
@@ -626,17 +626,17 @@ CHANGES = (
     _change(
         "gradients not clipped",
         OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
-        (DP_SGD, "gradient.clipped(of_units, norm).sum", "of_units.sum"),
+        (DP_SGD, "(gradient.clipped(part, norm) for part", "(part for part"),
     ),
     _change(
         "records clipped instead of persons",
         OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
         (
             DP_SGD,
-            "gradient.gradients(np.take(self.points, rows, axis=0), mixture)",
-            "gradient.clipped(gradient.gradients(np.take(self.points, rows, axis=0), mixture), norm)",
+            "of_records = gradient.gradients(points, mixture, rowwise=self.exact)\n",
+            "of_records = gradient.clipped(gradient.gradients(points, mixture), 3.0)\n",
         ),
-        (DP_SGD, "gradient.clipped(of_units, norm).sum", "of_units.sum"),
+        (DP_SGD, "(gradient.clipped(part, norm) for part", "(part for part"),
     ),
     _change(
         "replacing costs DP-SGD no more than removing",
@@ -700,7 +700,7 @@ CHANGES = (
     _change(
         "sum over blocks taken to move by half",
         OF_OUTPUT_NOISE + "::test_noise_has_the_scale_of_the_theorem",
-        (OUTPUT_NOISE, "sensitivity=2 * self.radius", "sensitivity=self.radius"),
+        (OUTPUT_NOISE, "                2 * self.radius,\n", "                self.radius,\n"),
     ),
     _change(
         "vectors of blocks not clipped",
