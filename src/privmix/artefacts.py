@@ -185,9 +185,8 @@ class Verdict(Part):
 
     runs: int
     releases: int  # all that were looked at
-    used: (
-        float  # the largest share of the claimed ε that any pair of worlds was seen to use, exactly computed
-    )
+    # The largest share of the claimed ε that any pair of worlds was seen to use, exactly computed; not of a release.
+    used: float | None
     findings: list[str] = []  # a sentence each: what does not hold, where, and what is meant to hold
     noise: list[float] = []  # the first numbers of the noise over its scale; none of a release
 

@@ -40,6 +40,15 @@ class Evaluation(Section):
     )
 
 
+class Audit(Section):
+    """How claims are audited."""
+
+    runs: int = Field(default=300, ge=20, description="Runs of each world in the audit's game.")
+    strict: bool = Field(
+        default=False, description="A model that fails its replay stops the run instead of being marked."
+    )
+
+
 class ComponentChoice(Section):
     """How the number of Gaussians is chosen where `components` is `auto`."""
 
@@ -90,6 +99,7 @@ class Settings(Section):
     component_choice: ComponentChoice = ComponentChoice()
     master_seed: int = Field(default=0, ge=0, description="Every stream of a benchmark derives from it.")
     evaluation: Evaluation = Evaluation()
+    audit: Audit = Audit()
 
     @field_validator("mechanisms", mode="before")
     @classmethod
@@ -120,7 +130,7 @@ class Settings(Section):
 
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:
-    sections = {"evaluation": Evaluation, "component_choice": ComponentChoice}
+    sections = {"evaluation": Evaluation, "component_choice": ComponentChoice, "audit": Audit}
     return list(sections.get(str(location[0]) if location else "", Settings).model_fields)
 
 

@@ -11,7 +11,8 @@ rule fit:
     params:
         code=method_code("fit"),
         job=job_arguments,
+        strict=["--strict"] if SWEEP.settings.audit.strict else [],
         view=lambda wildcards: "--private" if is_local(wildcards) else "--clean",
     shell:
-        "python -m privmix.stages.fit {params.job:q} "
+        "python -m privmix.stages.fit {params.job:q} {params.strict:q} "
         "{params.view} {input.view:q} --output {output.model:q} 2>&1 | tee {log:q}"

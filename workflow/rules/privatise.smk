@@ -11,6 +11,7 @@ rule privatise:
     params:
         code=method_code("privatise"),
         job=job_arguments,
+        strict=["--strict"] if SWEEP.settings.audit.strict else [],
     shell:
-        "python -m privmix.stages.privatise {params.job:q} "
+        "python -m privmix.stages.privatise {params.job:q} {params.strict:q} "
         "--clean {input.clean:q} --output {output.private:q} 2>&1 | tee {log:q}"

@@ -1,12 +1,14 @@
 """How a release is drawn, given the statistic behind it: what an audit compares with what was really drawn.
 
-A law states three things of a release that must stay secret and are therefore asked by audits alone:
+A law states four things of a release that must stay secret and are therefore asked by audits alone:
 
 * `log_ratio`: ln P(released | mine) - ln P(released | other), the privacy loss of this very release between two
   datasets with these statistics;
 * `distance`: the most that the pair can lose, in the unit of the ledger's event: μ for Gaussian noise, ε otherwise;
 * `scores`: numbers that are independent and standard normal if the release was drawn from the law, by the probability
-  integral transform (Rosenblatt 1952), made continuous for discrete laws with a uniform number of the audit's own.
+  integral transform (Rosenblatt 1952), made continuous for discrete laws with a uniform number of the audit's own;
+* `noise`: what was added, over its scale, in the order in which it was drawn, or whether each report tells the truth:
+  what no two releases may share.
 """
 
 from collections.abc import Callable
@@ -24,6 +26,7 @@ class Law(Protocol):
     def log_ratio(self, released: Any, mine: Any, other: Any) -> float: ...
     def distance(self, released: Any, mine: Any, other: Any) -> float: ...
     def scores(self, released: Any, statistic: Any, rng: np.random.Generator) -> np.ndarray: ...
+    def noise(self, released: Any, statistic: Any) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class Normal:
         return float(np.linalg.norm(np.ravel(mine - other))) / self.scale
 
     def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The noise over its scale."""
+        return self.noise(released, statistic)
+
+    def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
         """The noise over its scale."""
         return np.ravel(released - statistic) / self.scale
 
@@ -70,6 +77,10 @@ class SampledNormal:
         """The noise over its scale."""
         return Normal(self.scale).scores(released, statistic, rng)
 
+    def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
+        """The noise over its scale."""
+        return Normal(self.scale).noise(released, statistic)
+
 
 @dataclass(frozen=True)
 class DoubleExponential:
@@ -87,7 +98,11 @@ class DoubleExponential:
 
     def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The noise over its scale, as normal numbers of the same rank."""
-        return normal_of_laplace(np.ravel(released - statistic) / self.scale)
+        return normal_of_laplace(self.noise(released, statistic))
+
+    def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
+        """The noise over its scale."""
+        return np.ravel(released - statistic) / self.scale
 
 
 @dataclass(frozen=True)
@@ -114,6 +129,10 @@ class PlanarExponential:
             [-_normal(np.log1p(length) - length), _normal(np.log(np.maximum(turn, SMALLEST)))]
         )
 
+    def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
+        """The noise over its scale."""
+        return np.ravel(released - statistic) / self.scale
+
 
 @dataclass(frozen=True)
 class Channel:
@@ -125,7 +144,7 @@ class Channel:
 
     epsilon: float
     truth: float
-    supports: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    supports: Callable[[np.ndarray, np.ndarray], np.ndarray] = field(compare=False)
 
     def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
         """ε for each report that supports my answer and not the other, minus ε for each of which the reverse holds."""
@@ -140,15 +159,12 @@ class Channel:
 
     def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """How many reports support the truth, which is binomial, as one normal number."""
-        from scipy.special import bdtr, bdtrc
+        told = self.noise(released, statistic)
+        return np.array([normal_of_binomial(np.count_nonzero(told), len(told), self.truth, rng)][: len(told)])
 
-        reports = len(statistic)
-        if not reports:
-            return np.empty(0)
-        true = np.count_nonzero(self.supports(released, statistic))
-        below = bdtr(true - 1, reports, self.truth) if true else 0.0
-        above = bdtrc(true, reports, self.truth) if true < reports else 0.0
-        return np.array([_within(below, above, rng)])
+    def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
+        """Whether each report supports the truth."""
+        return self.supports(released, statistic)
 
 
 @dataclass(frozen=True)
@@ -170,6 +186,10 @@ class Choice:
         chances = np.exp(_log_probabilities(statistic))
         return np.array([_within(chances[:released].sum(), chances[released + 1 :].sum(), rng)])
 
+    def noise(self, released: int, statistic: np.ndarray) -> np.ndarray:
+        """One option does not tell the noise that chose it."""
+        return np.empty(0)
+
 
 @dataclass(frozen=True)
 class Splits:
@@ -180,7 +200,7 @@ class Splits:
     """
 
     scale: float
-    hidden: list[np.ndarray] = field(default_factory=list)
+    hidden: list[np.ndarray] = field(default_factory=list, compare=False)
 
     def log_ratio(self, released: Any, mine: Callable[[Any], list], other: Callable[[Any], list]) -> float:
         """The sum over decisions of the difference of their log probabilities."""
@@ -192,7 +212,11 @@ class Splits:
 
     def scores(self, released: Any, statistic: Any, rng: np.random.Generator) -> np.ndarray:
         """The hidden noise, as normal numbers."""
-        return normal_of_laplace(np.concatenate([np.empty(0), *self.hidden]))
+        return normal_of_laplace(self.noise(released, statistic))
+
+    def noise(self, released: Any, statistic: Any) -> np.ndarray:
+        """The hidden noise, level by level."""
+        return np.concatenate([np.empty(0), *self.hidden])
 
     def _log_probability(self, released: Any, statistic: Callable[[Any], list]) -> float:
         total = 0.0
@@ -208,6 +232,15 @@ class Splits:
 def normal_of_laplace(values: np.ndarray) -> np.ndarray:
     """Numbers of Laplace(1) as standard normal numbers of the same rank, to full precision in the tails."""
     return np.copysign(_normal(-np.abs(values) - np.log(2)), values)
+
+
+def normal_of_binomial(number: int, trials: int, chance: float, rng: np.random.Generator) -> float:
+    """A number of successes as a standard normal number of the same rank."""
+    from scipy.special import bdtr, bdtrc
+
+    below = bdtr(number - 1, trials, chance) if number else 0.0
+    above = bdtrc(number, trials, chance) if number < trials else 0.0
+    return _within(below, above, rng)
 
 
 def _normal(log_probability: np.ndarray) -> np.ndarray:

@@ -40,6 +40,7 @@ class Tape:
 
     entries: list[Entry] = field(default_factory=list)
     draws: list[np.ndarray] = field(default_factory=list)
+    loose: list[str] = field(default_factory=list)  # kinds of noise that belonged to no release
 
 
 class Witness:
@@ -53,22 +54,24 @@ class Witness:
     def watch(self, event: Event, law: Law, statistic: Any, draw: Callable[[], Any]) -> Any:
         """Draw, and remember."""
         self._drawing = True
-        released = draw()
-        self._drawing = False
+        try:
+            released = draw()
+        finally:
+            self._drawing = False
         self.tape.entries.append(Entry(event, law, _kept(statistic), _kept(released)))
         return released
 
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
         """The source's."""
-        return self._source.add_laplace(values, scale)
+        return self._noticed("laplace", self._source.add_laplace(values, scale))
 
     def add_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """The source's."""
-        return self._source.add_gaussian(values, sigma)
+        return self._noticed("gaussian", self._source.add_gaussian(values, sigma))
 
     def add_planar_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
         """The source's."""
-        return self._source.add_planar_laplace(values, scale)
+        return self._noticed("planar laplace", self._source.add_planar_laplace(values, scale))
 
     def planar_scale(self, scale: float) -> float:
         """The source's."""
@@ -86,6 +89,11 @@ class Witness:
         """The source's; remembered unless it is part of a release."""
         return self._remembered(self._source.integers(high, shape))
 
+    def _noticed(self, kind: str, noisy: np.ndarray) -> np.ndarray:
+        if not self._drawing:
+            self.tape.loose.append(kind)
+        return noisy
+
     def _remembered(self, drawn: np.ndarray) -> np.ndarray:
         if not self._drawing:
             self.tape.draws.append(drawn.copy())
@@ -96,12 +104,15 @@ class Replay:
     """The releases and draws of a tape again; `entries` are what the same releases rest on now.
 
     The last unit may be one more or one less than there were. One more has 0 for its draw; with `sampled`, the
-    last unit is in every sample, whatever it drew.
+    last unit is in every sample, whatever it drew. With `short`, the mechanism is stopped by `Enough` once the last
+    statistic is known: all that follows is computed from releases.
     """
 
-    def __init__(self, tape: Tape, source: NoiseSource, *, sampled: bool = False) -> None:
+    def __init__(
+        self, tape: Tape, source: NoiseSource, *, sampled: bool = False, short: bool = False
+    ) -> None:
         self.entries: list[Entry] = []
-        self._tape, self._source, self._sampled = tape, source, sampled
+        self._tape, self._source, self._sampled, self._short = tape, source, sampled, short
         self._drawn = 0
 
     def watch(self, event: Event, law: Law, statistic: Any, draw: Callable[[], Any]) -> Any:
@@ -114,6 +125,8 @@ class Replay:
                 f"with one unit changed, {event.label!r} is released in the place of {before.event.label!r}"
             )
         self.entries.append(Entry(event, law, _kept(statistic), before.released))
+        if self._short and len(self.entries) == len(self._tape.entries):
+            raise Enough
         return _kept(before.released)
 
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
@@ -152,6 +165,10 @@ class Replay:
         common = min(len(before), len(drawn))
         drawn[:common] = before[:common]
         return drawn
+
+
+class Enough(Exception):
+    """A replay has seen all that it was asked for."""
 
 
 class Astray(UserError):

@@ -84,6 +84,7 @@ def _row(outcomes: list[Outcome]) -> AuditRow:
     verdicts = [verdict for verdict in map(_verdict, outcomes) if verdict]
     if audit is not None and audit.replay is not None:
         verdicts.append(audit.replay)
+    shares = [verdict.used for verdict in verdicts if verdict.used is not None]
     best = max(audit.bounds, key=lambda bound: bound.lower, default=None) if audit else None
     return AuditRow(
         mechanism=first.mechanism,
@@ -93,7 +94,7 @@ def _row(outcomes: list[Outcome]) -> AuditRow:
         share=_share(audit) if best else "",
         by=f"{best.score}, {best.pair}; {best.theorem}" if best else "; ".join(audit.notes) if audit else "",
         replayed=_replayed(verdicts),
-        used=percent(max(verdict.used for verdict in verdicts)) if verdicts else "–",
+        used=percent(max(shares)) if shares else "–",
         findings=tuple(dict.fromkeys(said for outcome in outcomes for said in findings(outcome))),
     )
 

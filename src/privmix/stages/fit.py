@@ -1,6 +1,8 @@
 """Fit: the mixture of each replicate, from the records (central) or from their reports (local)."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from privmix import stages
@@ -8,25 +10,36 @@ from privmix.artefacts import (
     Domain,
     Fitted,
     ModelFile,
+    Verdict,
     dumps,
     read_clean,
     read_private,
     write_json,
 )
 from privmix.errors import MechanismFailure, UserError
+from privmix.evaluate.audit import gate
+from privmix.evaluate.audit.watched import Run, watch
 from privmix.mechanisms import running
-from privmix.mechanisms.base import Records, Reports, reports_of, training_records
+from privmix.mechanisms.base import Records, Release, Reports, reports_of, training_records
 from privmix.privacy.accounting import Budget, Claim
 from privmix.stages import job as jobs
 
 
-def views(
-    job: jobs.Job, clean: Path | None, private: Path | None
-) -> tuple[Domain, list[Records | Reports], str | None]:
-    """The public domain, what the mechanism sees in each replicate, and why privatise failed if it did."""
+@dataclass(frozen=True)
+class View:
+    """What a fit is given: the public domain, what each replicate sees, and what privatise said of it."""
+
+    domain: Domain
+    replicates: Sequence[Records | Reports]
+    replay: Verdict | None = None
+    failure: str | None = None
+
+
+def viewed(job: jobs.Job, clean: Path | None, private: Path | None) -> View:
+    """The clean records, the same for all replicates, or the reports of each."""
     if clean is not None:
         data = read_clean(clean)
-        return data.info.domain, [training_records(data)] * job.replicates, None
+        return View(data.info.domain, [training_records(data)] * job.replicates)
     info, reports = read_private(private)
     made = Budget(info.privacy.budget_epsilon, info.privacy.budget_delta)
     if (info.method, info.parameters, made) != (job.method, job.parameters, job.budget):
@@ -35,11 +48,28 @@ def views(
             f"δ = {made.delta:g}, not those of {job.method} {dumps(job.parameters)} at ε = {job.budget.epsilon:g}, "
             f"δ = {job.budget.delta:g}; read them as they were made, or privatise anew."
         )
-    return (
-        info.domain,
-        [reports_of(info, number, columns) for number, columns in enumerate(reports)],
-        info.failure,
-    )
+    seen = [reports_of(info, number, columns) for number, columns in enumerate(reports)]
+    return View(info.domain, seen, info.replay, info.failure)
+
+
+def fitted(job: jobs.Job, view: View) -> tuple[list[Fitted], Release | None, Verdict | None]:
+    """The model of each replicate, what the last one released, and what a replay of them shows."""
+    models: list[Fitted] = []
+    runs: list[Run] = []
+    release, domain, spec = None, view.domain, job.spec(view.domain)
+    for replicate, seen in enumerate(view.replicates):
+        began = time.perf_counter()
+        rng = job.randomness(domain, "fit", replicate)
+        if job.mechanism.private and isinstance(seen, Records):
+            runs.append(watch(job.mechanism, seen, spec, job.budget, rng))
+            release = runs[-1].output
+        else:
+            release = running.fit(job.mechanism, seen, spec, job.budget, rng)
+        models.append(release.stored(replicate, time.perf_counter() - began))
+    if not runs:
+        return models, release, view.replay
+    search = job.randomness(domain, "replay").search
+    return models, release, gate.of_fits(job.mechanism, runs, spec, job.budget, search)
 
 
 def main() -> None:
@@ -49,19 +79,19 @@ def main() -> None:
     view.add_argument("--clean", type=Path, help="the clean records, for a central mechanism")
     view.add_argument("--private", type=Path, help="the reports, for a local mechanism")
     parser.add_argument("--output", required=True, type=Path)
+    jobs.add_strict(parser)
     job, given = jobs.parse(parser)
-    domain, seen, failure = views(job, given.clean, given.private)
-    models: list[Fitted] = []
-    claim, events = Claim(job.budget.epsilon, job.budget.delta), ()
+    view = viewed(job, given.clean, given.private)
+    domain, failure = view.domain, view.failure
+    models, release, replay = [], None, None
     try:
-        for replicate, records in enumerate(seen):
-            began = time.perf_counter()
-            rng = job.randomness(domain, "fit", replicate)
-            release = running.fit(job.mechanism, records, job.spec(domain), job.budget, rng)
-            models.append(release.stored(replicate, time.perf_counter() - began))
-            claim, events = release.claim, tuple(release.events)
+        models, release, replay = fitted(job, view)
     except MechanismFailure as error:
-        failure, models = str(error), []
+        failure = str(error)
+    if replay is not None:
+        gate.let_through(replay, job.described(domain), strict=given.strict)
+    claim = release.claim if release else Claim(job.budget.epsilon, job.budget.delta)
+    events = tuple(release.events) if release else ()
     model = ModelFile(
         notice=job.notice,
         domain=domain,
@@ -70,6 +100,7 @@ def main() -> None:
         parameters=job.parameters,
         privacy=job.privacy(domain, claim, events, failure is not None),
         models=tuple(models),
+        replay=replay,
         failure=failure,
     )
     write_json(given.output, model)

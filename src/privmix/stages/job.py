@@ -40,6 +40,10 @@ class Job:
         """What a file of this job says first."""
         return RELEASE_NOTICE if self.release else BENCHMARK_NOTICE
 
+    def described(self, domain: Domain) -> str:
+        """The job in a sentence."""
+        return f"{self.name} at ε = {self.budget.epsilon:g} on {domain.dataset}"
+
     def spec(self, domain: Domain) -> Spec:
         """What the mechanism may know of the domain."""
         if len(self.components) == 1:
@@ -106,6 +110,13 @@ def parser(stage: str, description: str, *, releases: bool = False) -> argparse.
             help="draw from the operating system's entropy, once: the file may be published",
         )
     return arguments
+
+
+def add_strict(arguments: argparse.ArgumentParser) -> None:
+    """The flag of stages that replay what they make."""
+    arguments.add_argument(
+        "--strict", action="store_true", help="stop where a replay finds something, instead of saying so"
+    )
 
 
 def parse(arguments: argparse.ArgumentParser) -> tuple[Job, argparse.Namespace]:

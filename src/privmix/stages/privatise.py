@@ -5,27 +5,50 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from privmix import stages
-from privmix.artefacts import PrivateInfo, PrivateWriter, clean_info, private_writer, train_parts
+from privmix.artefacts import (
+    Domain,
+    PrivateInfo,
+    PrivateWriter,
+    Verdict,
+    clean_info,
+    private_writer,
+    train_parts,
+)
 from privmix.errors import MechanismFailure
+from privmix.evaluate.audit import gate
 from privmix.mechanisms.base import Records
 from privmix.mechanisms.collection import collect, shuffling
 from privmix.privacy.accounting import Claim
 from privmix.stages import job as jobs
 
 
-def parts(clean: Path, *, by_person: bool) -> Iterator[Records]:
+def parts(clean: Path, *, by_person: bool, **size: int) -> Iterator[Records]:
     """The training records, part by part; whose they are is read only where a person is the unit."""
-    for points, codes, persons in train_parts(clean, with_persons=by_person):
+    for points, codes, persons in train_parts(clean, with_persons=by_person, **size):
         yield Records(points, codes, persons)
 
 
-def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter) -> PrivateInfo:
+def replayed(job: jobs.Job, clean: Path, domain: Domain, *, strict: bool) -> Verdict:
+    """What a replay of the mechanism on the first of the records shows, or the end of the stage."""
+    found = gate.of_channel(
+        job.mechanism,
+        gate.sample(parts(clean, by_person=domain.unit == "person", rows=gate.SAMPLE)),
+        job.spec(domain),
+        job.budget,
+        lambda number: job.randomness(domain, "privatise", number),
+        exact=job.release,
+    )
+    return gate.let_through(found, job.described(domain), strict=strict or job.release)
+
+
+def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter, *, strict: bool) -> PrivateInfo:
     """The reports of every replicate, and what the file says of them."""
     domain = clean_info(clean).domain
     spec, by_person = job.spec(domain), domain.unit == "person"
-    reports, asked, seconds, failure = [], [], [], None
+    reports, asked, seconds, replay, failure = [], [], [], None, None
     claim, events = Claim(job.budget.epsilon, job.budget.delta), ()
     try:
+        replay = replayed(job, clean, domain, strict=strict)
         for replicate in range(job.replicates):
             began = time.perf_counter()
             rng = job.randomness(domain, "privatise", replicate)
@@ -52,6 +75,7 @@ def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter) -> PrivateI
         asked=asked,
         seconds=[] if job.release else seconds,
         notes=[] if failure else job.mechanism.remarks(events, spec, job.mechanism.plan(spec, job.budget)),
+        replay=replay,
         failure=failure,
     )
 
@@ -61,9 +85,10 @@ def main() -> None:
     parser = jobs.parser("privatise", __doc__, releases=True)
     parser.add_argument("--clean", required=True, type=Path)
     parser.add_argument("--output", required=True, type=Path)
+    jobs.add_strict(parser)
     job, given = jobs.parse(parser)
     with private_writer(given.output) as writer:
-        writer.info = write_reports(job, given.clean, writer)
+        writer.info = write_reports(job, given.clean, writer, strict=given.strict)
 
 
 if __name__ == "__main__":

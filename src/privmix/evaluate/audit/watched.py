@@ -1,0 +1,88 @@
+"""Runs of a mechanism that were watched, and what their releases would have rested on in other worlds.
+
+A central mechanism is run as a whole. Of a local one only the reports are made: its fit sees them and public values
+alone, so that it can add nothing to what they tell.
+"""
+
+import copy
+from dataclasses import dataclass
+
+from privmix.evaluate.audit.pair import Pair
+from privmix.mechanisms import running
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec
+from privmix.privacy.accounting import Budget
+from privmix.privacy.laws import SampledNormal
+from privmix.privacy.witness import Enough, Entry, Replay, Tape, Witness
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What went in, what was released and what came out. All of it but the output is private."""
+
+    records: Records
+    tape: Tape
+    output: Release | Reports
+    rng: Randomness  # the source, and the other stream as it was before the run
+
+
+def watch(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Run:
+    """A run as any other, under a witness."""
+    before, witness = copy.deepcopy(rng.search), Witness(rng.noise)
+    output = _played(mechanism, records, spec, budget, Randomness(witness, rng.search))
+    return Run(records, witness.tape, output, Randomness(rng.noise, before))
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """What the releases of a run rest on with other records, and what then comes out, unless that was left out."""
+
+    entries: list[Entry]
+    output: Release | Reports | None
+
+
+def both(
+    mechanism: Mechanism, run: Run, pair: Pair, budget: Budget, *, whole: bool = False
+) -> tuple[World, World]:
+    """The worlds of a pair under the releases of that run; of the other one the output too where the `whole` is asked.
+
+    Where releases rest on samples, the unit that makes the difference is in all of them.
+    """
+    sampled = any(isinstance(entry.law, SampledNormal) for entry in run.tape.entries)
+
+    def world(own: Records, opposite: Records, *, short: bool) -> World:
+        return _replayed(
+            mechanism, run, own, pair.spec, budget, sampled=sampled and len(own) >= len(opposite), short=short
+        )
+
+    if pair.mine is run.records and not sampled:
+        mine = World(run.tape.entries, run.output)
+    else:
+        mine = world(pair.mine, pair.other, short=True)
+    return mine, world(pair.other, pair.mine, short=not whole)
+
+
+def _replayed(
+    mechanism: Mechanism,
+    run: Run,
+    records: Records,
+    spec: Spec,
+    budget: Budget,
+    *,
+    sampled: bool,
+    short: bool,
+) -> World:
+    replay = Replay(run.tape, run.rng.noise, sampled=sampled, short=short)
+    rng = Randomness(replay, copy.deepcopy(run.rng.search))
+    try:
+        output = _played(mechanism, records, spec, budget, rng)
+    except Enough:
+        output = None
+    return World(replay.entries, output)
+
+
+def _played(
+    mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness
+) -> Release | Reports:
+    if mechanism.trust == "central":
+        return running.fit(mechanism, records, spec, budget, rng)
+    return mechanism.privatise(records, spec, budget, rng)
