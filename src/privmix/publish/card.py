@@ -3,10 +3,13 @@
 (Mitchell et al. 2019, "Model cards for model reporting".) Only public and released values enter.
 """
 
+import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.catalog.entry import Entry
+from privmix.mechanisms import registry
 from privmix.publish.contents import (
     CHECKSUMS,
     MODEL,
@@ -17,6 +20,8 @@ from privmix.publish.contents import (
 )
 from privmix.report.ledger_view import claim, group, theorem
 from privmix.report.phrases import TRUST, count, listing, neighbours, odds, plain
+
+HEADING = "Privacy. "  # how the argument begins in the text of a module
 
 
 @dataclass(frozen=True)
@@ -104,9 +109,29 @@ def _data(model: ReleasedModel, entry: Entry) -> list[str]:
 def _mechanism(model: ReleasedModel) -> list[str]:
     settings = ", ".join(f"{key} = {value}" for key, value in model.parameters.items())
     lines = [f"`{model.method}`{f' ({settings})' if settings else ''}, as `{model.mechanism}`."]
+    lines += [f"Why it is private: {argument}" for argument in arguments(model.method)]
     lines.append(f"How releases add up: {theorem(model.privacy) or model.privacy.accountant}")
     lines += [note[0].upper() + note[1:].rstrip(".") + "." for note in model.notes]
     return lines
+
+
+def arguments(method: str) -> list[str]:
+    """The theorem of a method as its module states it, and before it what all local methods rest on."""
+    chosen = registry.method_class(method)
+    documents = [sys.modules[kind.__module__].__doc__ or "" for kind in reversed(chosen.__mro__[:-1])]
+    found = [
+        re.sub(
+            r":$", f" (a table in `{registry.module_of(method)}`).", _joined(paragraph.removeprefix(HEADING))
+        )
+        for document in documents
+        for paragraph in document.split("\n\n")
+        if paragraph.startswith(HEADING)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _joined(paragraph: str) -> str:
+    return " ".join(paragraph.split())
 
 
 def _ledger(model: ReleasedModel) -> list[str]:

@@ -60,7 +60,7 @@ PRIVATE_COLUMN = re.compile(r"person|split|x\d+|c_.*")
 LEAST_NAME = 5  # letters of a host or user name that is worth looking for
 TRACES = {
     "a path of a machine": rb"(?<![\w+/=.:-])/(?:home|root|tmp|Users|usr|var|mnt|opt|srv|scratch|work)/[\w.]"
-    rb"|(?<!\w)[A-Z]:\\\w",
+    rb"|(?<!\w)[A-Z]:\\{1,2}(?:Users|Windows|Documents|Program|Temp|temp|data|home)",
     "a time of day": rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?<![\d:.])[0-2]?\d:[0-5]\d:[0-5]\d(?![\d:])",
     "a seed": rb"(?i)(?<![a-z])seed['\"]?\s*[:=]\s*\d",
 }
