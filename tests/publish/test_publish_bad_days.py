@@ -1,12 +1,15 @@
 """When something is wrong: one sentence, no release in place, and the account never says less than was spent."""
 
+import copy
 import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
+from walks_park import ENTRY
 
+from privmix.privacy.exact import ExactNoise
 from privmix.publish import checks, making, releasing
 from privmix.publish import synthetic as rows
 
@@ -42,19 +45,13 @@ def test_an_unknown_dataset_is_refused(park, capsys):
 
 
 def test_bounds_that_the_data_do_not_respect_are_refused(park, capsys):
-    columns = json.loads(json.dumps(releases_columns()))
+    columns = copy.deepcopy(ENTRY["columns"])
     columns[1]["upper"] = 1.0
     park.write(entry={"columns": columns})
     said = park.refused(capsys, *COMMON)
     assert "values of 'east' lie outside the public bounds" in said
     assert park.lines == []
     assert _nothing_in_place(park)
-
-
-def releases_columns():
-    from conftest import ENTRY
-
-    return ENTRY["columns"]
 
 
 def test_a_mechanism_that_cannot_work_fails_in_the_rehearsal_for_free(park, capsys):
@@ -165,8 +162,6 @@ def test_what_fails_its_own_check_is_not_put_in_place(park, capsys, monkeypatch)
 
 def test_noise_off_the_lattice_or_too_small_ends_a_release(park, capsys, monkeypatch):
     """A planted defect: the sampler of the release draws a fifth of the noise that it claims."""
-    from privmix.privacy.exact import ExactNoise
-
     original = ExactNoise.add_laplace
     monkeypatch.setattr(ExactNoise, "add_laplace", lambda self, v, scale: original(self, v, scale / 5))
     assert "fails the replay" in park.refused(capsys, *COMMON)
@@ -178,7 +173,7 @@ def test_noise_off_the_lattice_or_too_small_ends_a_release(park, capsys, monkeyp
 
 def test_a_clean_file_of_another_entry_is_made_anew(park):
     park.release(out="one")
-    columns = json.loads(json.dumps(releases_columns()))
+    columns = copy.deepcopy(ENTRY["columns"])
     columns[1]["upper"] = 6.0
     park.write(entry={"columns": columns})
     park.release(out="two")

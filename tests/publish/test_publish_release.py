@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import ROWS, people, points
+from walks_park import ROWS, people, points
 
 from privmix.artefacts import read_private
 from privmix.mechanisms import registry
