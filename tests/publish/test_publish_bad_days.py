@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from walks_park import ENTRY
 
+from privmix.errors import UserError
 from privmix.privacy.exact import ExactNoise
-from privmix.publish import checks, making, releasing
+from privmix.publish import card, checks, making, releasing
 from privmix.publish import synthetic as rows
+from privmix.stages import release
 
 COMMON = ("release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "out")
 
@@ -38,6 +40,29 @@ def test_what_cannot_be_released_is_refused_before_anything_is_spent(park, capsy
     assert said in park.refused(capsys, *COMMON, *more)
     assert park.lines == []
     assert _nothing_in_place(park)
+
+
+def test_the_stage_takes_no_seed_either(park, monkeypatch):
+    park.release(out="first")
+    words = [
+        *(
+            "--mechanism",
+            "grid",
+            "--parameters",
+            '{"method": "noisy_grid"}',
+            "--epsilon",
+            "1",
+            "--delta",
+            "0",
+        ),
+        *("--components", "2", "--seed", "1", "--entry", "catalog/walks.yaml"),
+        *("--clean", "data/clean/walks.parquet", "--limit-epsilon", "9", "--limit-delta", "0"),
+        *("--accounts", "releases/.spending", "--output", "out"),
+    ]
+    monkeypatch.setattr("sys.argv", ["release", *words])
+    with pytest.raises(UserError, match="takes no seed"):
+        release.main()
+    assert len(park.lines) == 2
 
 
 def test_an_unknown_dataset_is_refused(park, capsys):
@@ -131,44 +156,92 @@ def _full(*arguments, **named):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def _full_at_the_second_time(original):
+    """The first time is the rehearsal."""
+    calls = []
+
+    def called(*arguments):
+        calls.append(arguments)
+        return original(*arguments) if len(calls) == 1 else _full()
+
+    return called
+
+
+@pytest.mark.parametrize("name", ["write_json", "checksums"])
+def test_a_full_disk_in_the_rehearsal_costs_nothing(park, capsys, monkeypatch, name):
+    monkeypatch.setattr(releasing, name, _full)
+    assert "No space left" in park.refused(capsys, *COMMON)
+    assert _nothing_in_place(park)
+    assert park.lines == []
+
+
+def test_a_catalog_entry_with_a_time_of_day_is_refused_for_free(park, capsys):
+    park.write(entry={"description": "Walks from 12:34:56 on."})
+    assert "a time of day" in park.refused(capsys, *COMMON)
+    assert _nothing_in_place(park)
+    assert park.lines == []
+
+
 @pytest.mark.parametrize(
     ("module", "name"), [(rows, "write"), (releasing, "write_json"), (releasing, "checksums")]
 )
 def test_a_full_disk_after_the_noise_leaves_no_release_and_counts_as_spent(
     park, capsys, monkeypatch, module, name
 ):
-    monkeypatch.setattr(module, name, _full)
-    assert "No space left" in park.refused(capsys, *COMMON)
+    monkeypatch.setattr(module, name, _full_at_the_second_time(getattr(module, name)))
+    said = park.refused(capsys, *COMMON)
+    assert "No space left" in said
+    assert "counts as spent" in said
     assert _nothing_in_place(park)
     assert [json.loads(line)["entry"] for line in park.lines] == ["intent"]
     assert json.loads(park.lines[0])["epsilon"] == 1.0
 
 
 def test_a_full_disk_under_the_account_stops_before_the_noise(park, capsys, monkeypatch):
-    drawn = []
-    monkeypatch.setattr(making, "central", lambda *arguments: drawn.append(1))
+    drawn, original = [], making.central
+    monkeypatch.setattr(making, "central", lambda *arguments: drawn.append(1) or original(*arguments))
     monkeypatch.setattr(os, "pwrite", _full)
     assert "No space left" in park.refused(capsys, *COMMON)
-    assert drawn == []
+    assert len(drawn) == 1  # the rehearsal
     assert park.lines == []
     assert _nothing_in_place(park)
 
 
 def test_what_fails_its_own_check_is_not_put_in_place(park, capsys, monkeypatch):
-    monkeypatch.setattr(releasing.page, "render", lambda *arguments: "a page at 12:34:56")
+    calls = []
+
+    def spoiled(model, *arguments):
+        calls.append(model)
+        return card.guarantee(model) if len(calls) == 1 else "no guarantee"
+
+    monkeypatch.setattr(releasing.page, "render", spoiled)
     assert "does not state the guarantee" in park.refused(capsys, *COMMON)
     assert _nothing_in_place(park)
+    assert len(park.lines) == 1
 
 
-def test_noise_off_the_lattice_or_too_small_ends_a_release(park, capsys, monkeypatch):
-    """A planted defect: the sampler of the release draws a fifth of the noise that it claims."""
-    original = ExactNoise.add_laplace
-    monkeypatch.setattr(ExactNoise, "add_laplace", lambda self, v, scale: original(self, v, scale / 5))
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda draw, values, scale: draw(values, scale / 5),
+        lambda draw, values, scale: draw(values, scale) + 1e-9,
+    ],
+    ids=["a fifth of the noise", "off the lattice"],
+)
+def test_a_sampler_that_does_not_draw_what_it_claims_ends_a_release(park, capsys, monkeypatch, spoil):
+    """From after the rehearsal on, so that it is the run itself that is noticed."""
+    original, runs = ExactNoise.add_laplace, []
+    real = making.central
+
+    def spoiled(self, values, scale):
+        draw = lambda *drawn: original(self, *drawn)  # noqa: E731
+        return spoil(draw, values, scale) if len(runs) > 1 else draw(values, scale)
+
+    monkeypatch.setattr(making, "central", lambda *arguments: runs.append(1) or real(*arguments))
+    monkeypatch.setattr(ExactNoise, "add_laplace", spoiled)
     assert "fails the replay" in park.refused(capsys, *COMMON)
     assert _nothing_in_place(park)
-    monkeypatch.setattr(ExactNoise, "add_laplace", lambda self, v, scale: original(self, v, scale) + 1e-9)
-    assert "fails the replay" in park.refused(capsys, *COMMON)
-    assert [json.loads(line)["entry"] for line in park.lines] == ["intent", "intent"]
+    assert [json.loads(line)["entry"] for line in park.lines] == ["intent"]
 
 
 def test_a_clean_file_of_another_entry_is_made_anew(park):

@@ -154,6 +154,13 @@ def test_a_person_is_protected_where_the_catalog_says_so(park):
     assert [path.name.rsplit("-")[1] for path in park.accounts] == ["person.jsonl"]
 
 
+def test_a_number_of_gaussians_that_was_chosen_is_paid_for(park):
+    park.write(config={"components": "auto", "component_choice": {"candidates": [1, 2]}})
+    model = read(park.release("moments", 2.0))
+    assert model.privacy.ledger[0]["kind"] == "selection"
+    assert len(model.original.weights) == model.transcript[0]["components"]
+
+
 def test_the_card_and_the_page_state_the_guarantee_and_its_reasons(released):
     for mechanism, folder in released.items():
         model = read(folder)

@@ -30,11 +30,22 @@ def placed(target: Path) -> Iterator[Path]:
             _synced(path)
         temporary.chmod(0o777 & ~umask)
         _synced(temporary)
-        free(target)
-        temporary.rename(target)  # onto nothing or onto an empty folder; never onto a release
+        try:
+            temporary.rename(target)  # onto nothing or onto an empty folder; never onto a release
+        except OSError:
+            free(target)
+            raise
         _synced(target.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def thrown_away(target: Path) -> Iterator[Path]:
+    """An empty folder on the same disk as `target`, gone at the end."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as folder:
+        yield Path(folder)
 
 
 def free(target: Path) -> None:

@@ -1,7 +1,7 @@
 """Making what is released: one run of a mechanism on all records, with exact noise, replayed before anybody sees it.
 
 A rehearsal on records that are made up goes before it. What cannot work (too many coordinates, no δ) fails there, where
-nothing is spent; and its ledger, which public values fix, says beforehand what the run will cost at most.
+nothing is spent; and its ledger, which public values fix, says beforehand what the run will cost.
 
 A central run is watched, and what its releases rested on is replayed in memory; the tape is then forgotten. Of a local
 mechanism other runs of the same channels on some of the records are replayed (`evaluate.audit.gate`). A finding ends
@@ -50,18 +50,17 @@ def randomness() -> Randomness:
     return Randomness(ExactNoise(), fresh())
 
 
-def rehearsed(task: Task) -> Release:
-    """A whole run on made-up records of the same public domain."""
-    kernel.compiled()  # now, so that no pass can depend on whether an earlier one has loaded it
+def made_up(task: Task) -> Records:
+    """Records of a rehearsal, uniform in the public box."""
     domain, rng = task.spec.domain, fresh()
     places = rng.uniform(domain.lower, domain.upper, (MADE_UP, len(domain.axes)))
     codes = {a.name: rng.integers(len(a.values), size=MADE_UP) for a in domain.attributes}
-    persons = np.arange(MADE_UP, dtype=np.uint64)
-    return running.run(task.mechanism, Records(places, codes, persons), task.spec, task.budget, randomness())
+    return Records(places, codes, np.arange(MADE_UP, dtype=np.uint64))
 
 
 def central(task: Task, records: Records) -> Release:
     """The release of a trusted curator, unless its replay finds anything."""
+    kernel.compiled()  # now, so that no pass can depend on whether an earlier one has loaded it
     run = watch(task.mechanism, records, task.spec, task.budget, randomness())
     found = gate.of_fits(task.mechanism, [run], task.spec, task.budget, fresh())
     _check([*found.findings, *low_bits(run.tape)], task)

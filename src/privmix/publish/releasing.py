@@ -1,6 +1,7 @@
 """From records to a release folder, in an order in which nothing can go wrong unnoticed.
 
-1. A rehearsal on made-up records: what cannot work fails here, for free.
+1. A rehearsal: all of it with records that are made up, in a place that is thrown away. What cannot work fails here,
+   for free: a mechanism, a full disk, a word in the catalog entry that no release may hold.
 2. The account: what the release may cost at most is written down and on the disk, or it is refused.
 3. Noise is drawn, once; the run is replayed in memory.
 4. Model, card, page and synthetic rows are written beside the place of the release, and verified there.
@@ -13,7 +14,7 @@ run is kept for another: each draws noise of its own.
 import datetime
 import importlib.metadata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,30 @@ def release(order: Order, records: Records, account: Account, limit: Limit, targ
             "choose a mechanism that spends ε."
         )
     folder.free(target)
-    rehearsal = making.rehearsed(order.task)
+    with folder.thrown_away(target) as place:
+        rehearsal, _ = _carried_out(
+            replace(order, rows=min(order.rows, making.MADE_UP)), making.made_up(order.task), place
+        )
     with folder.placed(target) as place:
         number = account.begin(_what(order), _at_most(order, rehearsal), limit)
-        made = _made(order, records, place)
-        model = _model(order, made)
-        _write(order, model, place)
-        checks.verify(place)
-        privacy = model.privacy
-        account.finish(number, _anywhere(privacy), privacy.delta, made.events)
+        try:
+            made, model = _carried_out(order, records, place)
+            account.finish(number, _anywhere(model.privacy), model.privacy.delta, made.events)
+        except OSError as error:
+            raise UserError(
+                f"{error.strerror}: no release is in place, but its noise was drawn and counts as spent; make room, "
+                "or mend the permissions, before you release again."
+            ) from error
     return model
+
+
+def _carried_out(order: Order, records: Records, place: Path) -> tuple[Release, ReleasedModel]:
+    """Noise is drawn, and a whole release of these records written to `place` and verified."""
+    made = _made(order, records, place)
+    model = _model(order, made)
+    _write(order, model, place)
+    checks.verify(place)
+    return made, model
 
 
 def _what(order: Order) -> dict[str, Any]:
