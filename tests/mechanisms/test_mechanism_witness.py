@@ -11,7 +11,7 @@ from privmix.mechanisms.base import Randomness, Records, seeded
 from privmix.mechanisms.running import run
 from privmix.privacy.accounting import Budget
 from privmix.privacy.noise import SeededNoise
-from privmix.privacy.witness import Astray, Replay, Witness
+from privmix.privacy.witness import Astray, Enough, Replay, Witness
 
 BUDGET = Budget(1.0, 1e-6)
 PEOPLE = 100
@@ -136,3 +136,22 @@ def test_a_mechanism_that_goes_another_way_is_named():
     with pytest.raises(Astray, match="outside of a release"):
         Replay(witness.tape, source).add_laplace(np.zeros(3), 1.0)
     assert math.isclose(Replay(witness.tape, source).rounding(3, 2), 0.0)
+
+
+def test_noise_outside_of_a_release_is_noticed():
+    witness = Witness(SeededNoise(np.random.Generator(np.random.PCG64(1))))
+    witness.add_gaussian(np.zeros(3), 1.0)
+    assert witness.tape.loose == ["gaussian"]
+
+
+@pytest.mark.parametrize("name", ["dp_em", "noisy_tree", "laplace_input"])
+def test_a_short_replay_sees_every_statistic_and_stops(name):
+    spec, mechanism, randomness = _spec("record", "replace_one"), quick_mechanism(name), seeded(2, name)
+    mine, other = _worlds(spec, "replace_one")
+    witness = Witness(randomness.noise)
+    _played(mechanism, spec, witness, mine, randomness.search)
+    assert witness.tape.loose == []
+    replay = Replay(witness.tape, randomness.noise, short=True)
+    with pytest.raises(Enough):
+        _played(mechanism, spec, replay, other, randomness.search)
+    assert len(replay.entries) == len(witness.tape.entries)

@@ -54,6 +54,10 @@ COMPILED = "mixture/compiled.py"
 JOB = "stages/job.py"
 PLANAR = "mechanisms/planar_laplace.py"
 DECONVOLVE = "mixture/deconvolve.py"
+REPLAY = "evaluate/audit/replay.py"
+NOISE_TESTS = "evaluate/audit/noise_tests.py"
+SHARED_NOISE = "evaluate/audit/shared_noise.py"
+GATE = "evaluate/audit/gate.py"
 OUTCOMES = "report/outcomes.py"
 ANSWER = "report/answer.py"
 
@@ -68,6 +72,10 @@ OF_REPLAY = "tests/mechanisms/test_mechanism_replay.py"
 OF_STREAMS = "tests/mechanisms/test_mechanism_streams.py"
 OF_LAWS = "tests/privacy/test_privacy_laws.py"
 OF_WITNESS = "tests/mechanisms/test_mechanism_witness.py"
+OF_AUDIT_REPLAY = "tests/evaluate/test_audit_replay.py"
+OF_AUDIT_NOISE = "tests/evaluate/test_audit_noise.py"
+OF_SHARED_NOISE = "tests/evaluate/test_audit_shared_noise.py"
+OF_GATE = "tests/stages/test_stage_replay.py"
 OF_SAMPLING = "tests/privacy/test_privacy_sampling.py"
 OF_OUTPUT_NOISE = "tests/mechanisms/test_mechanism_output_noise.py"
 OF_DP_SGD = "tests/mechanisms/test_mechanism_dp_sgd.py"
@@ -1367,5 +1375,82 @@ CHANGES = (
         "tree response: several reports of a person counted as people",
         OF_TREE_RESPONSE + "::test_the_variance_of_a_share_has_a_part_of_the_noise_and_one_of_who_was_asked",
         (SHARE_TREE, "self.reports / self.per_person", "self.reports"),
+    ),
+    _change(
+        "replay: a release may rest on anything",
+        f"{OF_AUDIT_REPLAY}::test_halved_sensitivity_is_found_in_every_mechanism[noisy_grid]",
+        (REPLAY, "if not distance <= most * (1 + ROUNDING):", "if not distance <= most * 10:"),
+    ),
+    _change(
+        "replay: releases are not added up",
+        f"{OF_AUDIT_REPLAY}::test_forgotten_iterations_are_found_in_the_ledger_and_by_what_one_record_uses",
+        (
+            REPLAY,
+            "total.epsilon > claim.epsilon * (1 + _slack([",
+            "total.epsilon > claim.epsilon * (99 + _slack([",
+        ),
+    ),
+    _change(
+        "replay: a claim is believed",
+        f"{OF_AUDIT_REPLAY}::test_a_claim_below_what_was_spent_is_found",
+        (
+            REPLAY,
+            "total.epsilon > claim.epsilon * (1 + _slack(events, mechanism))",
+            "total.epsilon > claim.epsilon * (99 + _slack(events, mechanism))",
+        ),
+    ),
+    _change(
+        "replay: outputs are not compared",
+        f"{OF_AUDIT_REPLAY}::test_what_gets_out_beside_the_releases_is_found",
+        (REPLAY, "        if before != after:", "        if type(before) is not type(after):"),
+    ),
+    _change(
+        "replay: a world with fewer releases passes",
+        f"{OF_AUDIT_REPLAY}::test_releases_whose_number_depends_on_the_records_are_found",
+        (
+            REPLAY,
+            "if not len(mine.entries) == len(other.entries) == len(run.tape.entries):",
+            "if not other.entries:",
+        ),
+    ),
+    _change(
+        "replay: noise outside of a release goes unnoticed",
+        f"{OF_AUDIT_REPLAY}::test_noise_outside_of_a_release_is_found",
+        (WITNESS, "self.tape.loose.append(kind)", "pass"),
+    ),
+    _change(
+        "noise tests: the scale is not looked at",
+        f"{OF_AUDIT_NOISE}::test_noise_of_another_scale_is_found",
+        (NOISE_TESTS, "2 * min(gammainc(half, square), gammaincc(half, square))", "1.0"),
+    ),
+    _change(
+        "noise tests: only noise that is too large is found",
+        f"{OF_AUDIT_NOISE}::test_noise_of_another_scale_is_found",
+        (NOISE_TESTS, "2 * min(gammainc(half, square), gammaincc(half, square))", "gammaincc(half, square)"),
+    ),
+    _change(
+        "noise tests: copies are not looked for",
+        f"{OF_AUDIT_NOISE}::test_a_copy_of_a_few_numbers_is_found",
+        (NOISE_TESTS, "    if not repeated:", "    if repeated < 1000:"),
+    ),
+    _change(
+        "shared noise: coins are not compared",
+        f"{OF_SHARED_NOISE}::test_the_same_coins_are_found_at_two_budgets",
+        (SHARED_NOISE, "< CHANCE", "< 0"),
+    ),
+    _change(
+        "gate: strict runs go on",
+        f"{OF_GATE}::test_halved_noise_is_marked_and_stops_a_strict_run",
+        (GATE, "if strict and not found.passed:", "if strict and found.passed:"),
+    ),
+    _change(
+        "gate: a release keeps its noise",
+        f"{OF_GATE}::test_of_a_release_nothing_is_kept_that_depends_on_records_or_noise[laplace_input]",
+        (GATE, '"used": None, "noise": []', '"used": None'),
+    ),
+    _change(
+        "gate: low bits are not looked at",
+        f"{OF_GATE}::test_a_release_whose_low_bits_tell_is_refused",
+        (GATE, "    if not exact:", "    if exact or not exact:"),
     ),
 )

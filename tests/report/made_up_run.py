@@ -115,6 +115,7 @@ def render(root: Path, configuration: dict[str, Any]) -> str:
 def load(root: Path, configuration: dict[str, Any]) -> tuple[Run, Scores]:
     """The run as the report stage reads it."""
     from privmix import provenance, sweep
+    from privmix.report.audits import with_shared_noise
     from privmix.stages import report
 
     with contextlib.chdir(root):
@@ -123,7 +124,7 @@ def load(root: Path, configuration: dict[str, Any]) -> tuple[Run, Scores]:
             settings=planned.settings,
             configuration=configuration,
             entries=planned.entries,
-            outcomes=in_order(report.read_outcome(job, planned) for job in planned.jobs()),
+            outcomes=in_order(with_shared_noise(report.read_outcome(job, planned) for job in planned.jobs())),
             materials=report.read_materials(planned.settings),
             provenance=provenance.here(),
         )

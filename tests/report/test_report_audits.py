@@ -4,6 +4,7 @@ import json
 import re
 
 import made_up_run
+import numpy as np
 import pytest
 from made_up_run import CHECKINS
 
@@ -109,3 +110,27 @@ def test_an_audit_that_proves_nothing_says_why(made):
     (row,) = [row for row in audit_rows(run) if (row.mechanism, row.epsilon) == ("dp_em_exact", 1.0)]
     assert (row.proven, row.share, row.by) == ("–", "", note)
     assert note in made_up_run.render(root, configuration)
+
+
+def test_noise_that_models_share_is_red_at_both(made):
+    root, configuration = made
+    noise = np.random.Generator(np.random.PCG64(1)).normal(size=32).tolist()
+    for epsilon in ("1", "10"):
+        _changed(
+            root / f"data/models/checkins/dp_em_exact/eps-{epsilon}.json",
+            lambda held: held["replay"].update(noise=noise),
+        )
+    run, _ = made_up_run.load(root, configuration)
+    marked = {outcome.epsilon: findings(outcome) for outcome in run.outcomes if findings(outcome)}
+    assert set(marked) == {1.0, 10.0}
+    assert "its noise is that of dp_em_exact at ε = 10 on checkins" in marked[1.0][0]
+    assert "dp_em_exact fails the audit." in _words(made_up_run.render(root, configuration))
+
+
+def test_a_replay_that_keeps_no_share_shows_none(made):
+    root, configuration = made
+    for path in (root / "data").rglob("*planar_5km/eps-1.json"):
+        _changed(path, lambda held: held["replay"].update(used=None))
+    run, _ = made_up_run.load(root, configuration)
+    (row,) = [row for row in audit_rows(run) if (row.mechanism, row.epsilon) == ("planar_5km", 1.0)]
+    assert row.used == "–"

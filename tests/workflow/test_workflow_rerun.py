@@ -102,6 +102,13 @@ def test_changing_the_attack_reruns_evaluation_alone(project: Project):
     assert planned == {("evaluate", *job) for job in ALL} | REPORT
 
 
+def test_editing_an_attack_refits_nothing_but_editing_the_replay_does(project: Project):
+    project.edit("src/privmix/evaluate/membership.py", "\ndef ", "\nEDITED = 1\n\n\ndef ")
+    assert project.planned() == {("evaluate", *job) for job in ALL} | REPORT
+    project.edit("src/privmix/evaluate/audit/gate.py", "RUNS = 3", "RUNS = 4")
+    assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response")
+
+
 def test_words_of_a_catalog_entry_rerun_nothing_but_its_bounds_do(project: Project):
     project.edit("catalog/tiny.yaml", "description: Three clusters", "description: Some clusters")
     assert project.planned() == set()

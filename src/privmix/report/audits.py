@@ -1,9 +1,11 @@
 """What audits say of each claim: what was proven, what replays have shown, and what does not hold."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
-from privmix.artefacts import Audit, Verdict
+from privmix.artefacts import Audit, ModelFile, Verdict
+from privmix.evaluate.audit.shared_noise import shared
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import count, percent, rounded
 
@@ -32,6 +34,26 @@ def audit_rows(run: Run) -> list[AuditRow]:
     return [
         _row(outcomes) for outcomes in groups.values() if outcomes[0].audit or any(map(_verdict, outcomes))
     ]
+
+
+def with_shared_noise(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The outcomes; the replays of those that share noise, which no single replay can see, have a finding more."""
+    outcomes = list(outcomes)
+    named = {name: part.replay for outcome in outcomes for name, part in _replayed_parts(outcome).items()}
+    found = shared(named)
+
+    def marked(outcome: Outcome) -> Outcome:
+        parts = _replayed_parts(outcome)
+        changed = {
+            "audit" if part is outcome.audit else "model": part.model_copy(
+                update={"replay": _with(part.replay, found[name])}
+            )
+            for name, part in parts.items()
+            if name in found
+        }
+        return replace(outcome, **changed)
+
+    return [marked(outcome) for outcome in outcomes]
 
 
 def findings(outcome: Outcome) -> tuple[str, ...]:
@@ -97,6 +119,17 @@ def _row(outcomes: list[Outcome]) -> AuditRow:
         used=percent(max(shares)) if shares else "–",
         findings=tuple(dict.fromkeys(said for outcome in outcomes for said in findings(outcome))),
     )
+
+
+def _replayed_parts(outcome: Outcome) -> dict[str, ModelFile | Audit]:
+    """What was replayed, by a name in words."""
+    which = f"{outcome.mechanism} at ε = {outcome.epsilon:g}"
+    parts = {f"{which} on {outcome.dataset}": outcome.model, f"{which} on crafted records": outcome.audit}
+    return {name: part for name, part in parts.items() if part is not None and part.replay is not None}
+
+
+def _with(verdict: Verdict, finding: str) -> Verdict:
+    return verdict.model_copy(update={"findings": [*verdict.findings, finding]})
 
 
 def _verdict(outcome: Outcome) -> Verdict | None:

@@ -12,6 +12,7 @@ from privmix.artefacts import ScoresInfo, info_of, read_audit, read_clean, read_
 from privmix.privacy.streams import stream
 from privmix.report import frames, page
 from privmix.report.answer import answers
+from privmix.report.audits import with_shared_noise
 from privmix.report.outcomes import Material, Outcome, Run, in_order, material
 from privmix.stages import run as run_stage
 
@@ -58,7 +59,7 @@ def main() -> None:
         settings=planned.settings,
         configuration=configuration,
         entries=planned.entries,
-        outcomes=in_order(read_outcome(job, planned) for job in planned.jobs()),
+        outcomes=in_order(with_shared_noise(read_outcome(job, planned) for job in planned.jobs())),
         materials=read_materials(planned.settings),
         provenance=provenance.here(),
     )

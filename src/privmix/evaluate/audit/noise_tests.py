@@ -77,12 +77,12 @@ def copies(drawn: Sequence[Drawn]) -> list[str]:
         if each.noise.dtype != bool:
             runs.setdefault(each.run, []).append(each.noise)
     numbers = [np.concatenate(own)[:MOST] for own in runs.values()]
-    windows = np.concatenate([np.empty(0, np.uint64), *map(_windows, numbers)])
-    repeated = len(windows) - len(np.unique(windows))
+    rows = np.concatenate([np.empty(0, np.uint64), *map(windows, numbers)])
+    repeated = len(rows) - len(np.unique(rows))
     if not repeated:
         return []
     return [
-        f"the noise repeats itself: {repeated} of {len(windows)} rows of {WINDOW} consecutive numbers were drawn "
+        f"the noise repeats itself: {repeated} of {len(rows)} rows of {WINDOW} consecutive numbers were drawn "
         "before, in this run or in another; each release needs fresh noise, or their difference shows the data."
     ]
 
@@ -241,7 +241,7 @@ def _agreement(some: list[Drawn], rng: np.random.Generator) -> Iterator[float]:
             yield normal_of_binomial(np.count_nonzero(true), len(true), own.law.truth, rng)
 
 
-def _windows(numbers: np.ndarray) -> np.ndarray:
+def windows(numbers: np.ndarray) -> np.ndarray:
     """A hash of the directions in each row of consecutive numbers."""
     if len(numbers) < WINDOW:
         return np.empty(0, np.uint64)

@@ -5,8 +5,10 @@ alone, so that it can add nothing to what they tell.
 """
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from privmix.artefacts import Fitted
 from privmix.evaluate.audit.pair import Pair
 from privmix.mechanisms import running
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec
@@ -59,6 +61,22 @@ def both(
     else:
         mine = world(pair.mine, pair.other, short=True)
     return mine, world(pair.other, pair.mine, short=not whole)
+
+
+def output_parts(mine: Release | Reports, other: Release | Reports) -> Iterable[tuple[str, object, object]]:
+    """Each part of an output in both worlds, written so that equal means equal bit by bit."""
+    yield "ledger", list(mine.events), list(other.events)
+    yield "claim", mine.claim, other.claim
+    if isinstance(mine, Reports):
+        yield "questions asked", dict(mine.asked), dict(other.asked)
+        yield "names of reports", list(mine.columns), list(other.columns)
+        for name in mine.columns:
+            yield f"reports {name!r}", mine.columns[name].tobytes(), other.columns[name].tobytes()
+    else:
+        stored = [each.stored(0, 0.0) for each in (mine, other)]
+        for name in Fitted.model_fields:
+            before, after = (each.model_dump_json(include={name}) for each in stored)
+            yield name, before, after
 
 
 def _replayed(
