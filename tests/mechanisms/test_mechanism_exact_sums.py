@@ -140,6 +140,8 @@ def test_no_unit_moves_the_sum_further_than_its_reach(relation, records):
         )
         worst = max([worst, *(np.linalg.norm(mine - other) for other in others)])
     assert 0.97 * shape.sensitivity(neighbours) <= worst <= reach
+    # Each of its records is rounded by half a step in every coordinate, on either side.
+    assert reach >= shape.sensitivity(neighbours) + records * np.sqrt(size) * STEP
     assert reach <= shape.sensitivity(neighbours) + 2 * records * size * STEP
 
 

@@ -60,6 +60,10 @@ SHARED_NOISE = "evaluate/audit/shared_noise.py"
 GATE = "evaluate/audit/gate.py"
 OUTCOMES = "report/outcomes.py"
 ANSWER = "report/answer.py"
+SUMS = "privacy/sums.py"
+ROWWISE = "mixture/rowwise.py"
+SPENDING = "publish/spending.py"
+RELEASING = "publish/releasing.py"
 
 OF_NOISE = "tests/privacy/test_privacy_noise.py"
 OF_EXACT = "tests/privacy/test_privacy_exact.py"
@@ -101,6 +105,10 @@ OF_NOISY_TREE = "tests/mechanisms/test_mechanism_noisy_tree.py"
 OF_NOISY_GRID = "tests/mechanisms/test_mechanism_noisy_grid.py"
 OF_STANDARDISED = "tests/mixture/test_mixture_standardised.py"
 OF_MOMENTS = "tests/mechanisms/test_mechanism_noisy_moments.py"
+OF_EXACT_SUMS = "tests/mechanisms/test_mechanism_exact_sums.py"
+OF_SPENDING = "tests/publish/test_publish_spending.py"
+OF_KILLS = "tests/publish/test_publish_kills.py"
+OF_BAD_DAYS = "tests/publish/test_publish_bad_days.py"
 
 SCALE = f"{OF_NOISE}::test_noise_has_the_stated_scale_and_no_other"
 WRITES = f"{OF_NOISE}::test_every_draw_writes_the_ledger"
@@ -1452,5 +1460,53 @@ CHANGES = (
         "gate: low bits are not looked at",
         f"{OF_GATE}::test_a_release_whose_low_bits_tell_is_refused",
         (GATE, "    if not exact:", "    if exact or not exact:"),
+    ),
+    # Releases.
+    _change(
+        "a release of moments rests on a sum in floating point",
+        OF_EXACT_SUMS + "::test_every_sum_that_a_release_rests_on_lies_on_the_lattice_before_noise_is_added",
+        (JOINT, "if sums.must_be_exact(source):", "if False:"),
+    ),
+    _change(
+        "contributions depend on where a record stands",
+        OF_EXACT_SUMS
+        + "::test_neighbours_differ_by_the_rounded_contribution_of_one_record_and_by_nothing_else",
+        (ROWWISE, "shares = exponential(joint - joint.max(axis=0))", "shares = np.exp(joint - joint.max())"),
+    ),
+    _change(
+        "rounded contributions cost nothing",
+        OF_EXACT_SUMS + "::test_no_unit_moves_the_sum_further_than_its_reach",
+        (SUMS, "return sensitivity * (1 + COMPUTED) + neighbours", "return sensitivity + 0 * neighbours"),
+    ),
+    _change(
+        "a release beyond the limit is not refused",
+        OF_SPENDING + "::test_an_intent_counts_in_full_until_it_is_done",
+        (SPENDING, "            check(before, spent, limit, self.path)\n", ""),
+    ),
+    _change(
+        "two releases at the same time read the account before either writes",
+        OF_KILLS + "::test_many_intents_at_the_same_time_are_all_written_and_none_exceeds_the_limit",
+        (SPENDING, "fcntl.flock(handle, fcntl.LOCK_EX)", "None"),
+    ),
+    _change(
+        "lines cut off an account are not missed",
+        OF_SPENDING + "::test_the_seal_may_be_one_line_behind",
+        (SPENDING, "        self._check_seal(entries)\n", ""),
+    ),
+    _change(
+        "the account hears of a release only when it is done",
+        OF_BAD_DAYS + "::test_a_full_disk_after_the_noise_leaves_no_release_and_counts_as_spent",
+        (
+            RELEASING,
+            "        number = account.begin(_what(order), _at_most(order, rehearsal), limit)\n        try:\n"
+            "            made, model = _carried_out(order, records, place)\n",
+            "        try:\n            made, model = _carried_out(order, records, place)\n"
+            "            number = account.begin(_what(order), _at_most(order, rehearsal), limit)\n",
+        ),
+    ),
+    _change(
+        "a release is put in place unverified",
+        OF_BAD_DAYS + "::test_what_fails_its_own_check_is_not_put_in_place",
+        (RELEASING, "    checks.verify(place)\n", ""),
     ),
 )

@@ -8,7 +8,6 @@ from walks_park import Park
 
 from privmix.evaluate.audit import noise_tests
 
-
 ALARM = 1e-9  # false alarms of a replay: with some hundred of them the usual 1e-4 would fail one run of CI in fifty
 
 
