@@ -1469,8 +1469,7 @@ CHANGES = (
     ),
     _change(
         "contributions depend on where a record stands",
-        OF_EXACT_SUMS
-        + "::test_neighbours_differ_by_the_rounded_contribution_of_one_record_and_by_nothing_else",
+        OF_EXACT_SUMS + "::test_a_record_has_the_same_numbers_wherever_it_stands",
         (ROWWISE, "shares = exponential(joint - joint.max(axis=0))", "shares = np.exp(joint - joint.max())"),
     ),
     _change(

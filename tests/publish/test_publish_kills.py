@@ -13,7 +13,7 @@ from walks_park import ROWS
 
 from privmix.artefacts import clean_info
 from privmix.errors import UserError
-from privmix.publish import card, checks, making, page
+from privmix.publish import card, checks, making, page, spending
 from privmix.publish.contents import CHECKSUMS
 from privmix.publish.spending import Account, Limit, Spent, summed
 
@@ -98,15 +98,19 @@ def test_of_releases_at_the_same_time_only_as_many_pass_as_the_limit_allows(park
     assert summed(_account(park).releases(), 1e-4).epsilon == pytest.approx(2.4, rel=0.05)
 
 
-def test_many_intents_at_the_same_time_are_all_written_and_none_exceeds_the_limit(tmp_path: Path):
-    """Twelve processes that each try eight times; the limit allows 40 in all."""
+def test_many_intents_at_the_same_time_are_all_written_and_none_exceeds_the_limit(
+    tmp_path: Path, monkeypatch
+):
+    """Eight processes that each try six times, and think long; the limit allows 40 in all."""
     limit, one = Limit(4.0, 0.0), Spent("replace_one", 0.1, 0.0)
+    check = spending.check
+    monkeypatch.setattr(spending, "check", lambda *arguments: time.sleep(0.01) or check(*arguments))
 
     def tries():
-        for _ in range(8):
+        for _ in range(6):
             with contextlib.suppress(UserError):
                 Account(tmp_path, "ab" * 32, "record").begin({}, one, limit)
 
-    children = [_forked(tries) for _ in range(12)]
+    children = [_forked(tries) for _ in range(8)]
     assert {os.waitpid(child, 0)[1] for child in children} == {0}
     assert len(Account(tmp_path, "ab" * 32, "record").releases()) == 40
