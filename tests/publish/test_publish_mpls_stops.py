@@ -67,9 +67,9 @@ def test_a_model_of_the_synthetic_data_is_as_good_as_the_released_one(published)
     assert len(frame) == 50_000
     assert list(frame.columns) == ["lat", "long"]
     synthetic = model.domain.normalise(frame.to_numpy())
-    fitted = em.fit(
-        synthetic, 10, floor=model.domain.resolution**2, rng=np.random.Generator(np.random.PCG64(1))
-    )
+    rng = np.random.Generator(np.random.PCG64(1))
+    searches = [em.fit(synthetic, 10, floor=model.domain.resolution**2, rng=rng) for _ in range(3)]
+    fitted = max(searches, key=lambda fit: fit.log_likelihood)
     clean = read_clean(folder / "data/clean/mpls_stops.parquet")
     held_out = clean.points[~clean.train]
     assert len(held_out) > 2000

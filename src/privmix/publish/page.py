@@ -19,7 +19,7 @@ POINTS = 5000  # synthetic rows that are drawn
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Synthetic rows to be drawn beside the model: nobody's own."""
+    """Synthetic rows to be drawn beside the model: no records."""
 
     domain: Domain
     cloud: np.ndarray
