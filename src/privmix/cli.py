@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from privmix.catalog import cli as catalog
-from privmix.stages import run
+from privmix.stages import publishing, run
 
 
 def add_schema(commands: argparse._SubParsersAction) -> None:
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     catalog.add_parser(commands)
+    publishing.add_parsers(commands)
     add_schema(commands)
     arguments = parser.parse_args(argv)
     try:

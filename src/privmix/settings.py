@@ -73,6 +73,21 @@ class Audit(Section):
     )
 
 
+class Release(Section):
+    """What all releases of the same records together may cost, and where that is written down."""
+
+    limit_epsilon: float = Field(
+        default=3.0, gt=0, allow_inf_nan=False, description="ε of all releases of a dataset together."
+    )
+    limit_delta: float = Field(
+        default=1e-5, ge=0, lt=1, description="δ of all releases of a dataset together."
+    )
+    accounts: str = Field(
+        default="releases/.spending",
+        description="Folder of the accounts of what was spent: keep it, and back it up. It is not published.",
+    )
+
+
 class ComponentChoice(Section):
     """How the number of Gaussians is chosen where `components` is `auto`."""
 
@@ -124,6 +139,7 @@ class Settings(Section):
     master_seed: int = Field(default=0, ge=0, description="Every stream of a benchmark derives from it.")
     evaluation: Evaluation = Evaluation()
     audit: Audit = Audit()
+    release: Release = Release()
 
     @field_validator("mechanisms", mode="before")
     @classmethod
@@ -166,7 +182,12 @@ class Settings(Section):
 
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:
-    sections = {"evaluation": Evaluation, "component_choice": ComponentChoice, "audit": Audit}
+    sections = {
+        "evaluation": Evaluation,
+        "component_choice": ComponentChoice,
+        "audit": Audit,
+        "release": Release,
+    }
     return list(sections.get(str(location[0]) if location else "", Settings).model_fields)
 
 

@@ -19,6 +19,7 @@ CLEAN = "data/clean/{dataset}.parquet"
 PRIVATE = "data/private/{dataset}/{mechanism}/eps-{epsilon}.parquet"
 MODEL = "data/models/{dataset}/{mechanism}/eps-{epsilon}.json"
 AUDIT = "data/audits/{mechanism}/eps-{epsilon}.json"
+RELEASE = "releases/{dataset}/{mechanism}/eps-{epsilon}"
 SCORES = "data/scores/{dataset}/{mechanism}/eps-{epsilon}.parquet"
 
 

@@ -95,5 +95,7 @@ def test_breast_cancer_has_few_columns_and_its_sister_all_thirty():
     assert len(the("breast_cancer_30").coordinates) == 30
     for name in the("breast_cancer").coordinates:
         few, all_thirty = the("breast_cancer").column(name), the("breast_cancer_30").column(name)
-        assert all_thirty.resolution == pytest.approx(few.resolution / 10)  # for attacks, and not for a release
+        assert all_thirty.resolution == pytest.approx(
+            few.resolution / 10
+        )  # for attacks, and not for a release
         assert all_thirty.model_copy(update={"resolution": few.resolution}) == few

@@ -62,6 +62,10 @@ OUTCOMES = "report/outcomes.py"
 ANSWER = "report/answer.py"
 BOUNDS = "evaluate/audit/bounds.py"
 GAME = "evaluate/audit/game.py"
+SUMS = "privacy/sums.py"
+ROWWISE = "mixture/rowwise.py"
+SPENDING = "publish/spending.py"
+RELEASING = "publish/releasing.py"
 
 OF_NOISE = "tests/privacy/test_privacy_noise.py"
 OF_EXACT = "tests/privacy/test_privacy_exact.py"
@@ -105,6 +109,10 @@ OF_NOISY_TREE = "tests/mechanisms/test_mechanism_noisy_tree.py"
 OF_NOISY_GRID = "tests/mechanisms/test_mechanism_noisy_grid.py"
 OF_STANDARDISED = "tests/mixture/test_mixture_standardised.py"
 OF_MOMENTS = "tests/mechanisms/test_mechanism_noisy_moments.py"
+OF_EXACT_SUMS = "tests/mechanisms/test_mechanism_exact_sums.py"
+OF_SPENDING = "tests/publish/test_publish_spending.py"
+OF_KILLS = "tests/publish/test_publish_kills.py"
+OF_BAD_DAYS = "tests/publish/test_publish_bad_days.py"
 
 SCALE = f"{OF_NOISE}::test_noise_has_the_stated_scale_and_no_other"
 WRITES = f"{OF_NOISE}::test_every_draw_writes_the_ledger"
@@ -148,7 +156,7 @@ def _change(name: str, tests: str | tuple[str, ...], *edits: tuple[str, str, str
 MEAN = "self._mean(exact.sums[k] / counts[k], counts[k]) * counts[k]"
 SECOND = "self._second_moment(exact.squares[k] / counts[k], counts[k]) * counts[k]"
 TRUE_COUNT = "max(exact.counts[k], 1.0)"
-PASS = "released = curator.release(kernel.em_pass(observations, mixture))"
+PASS = "released = curator.release(moments(observations, mixture))"
 
 TRUE_SHARES = (
     ADAPTIVE,
@@ -244,7 +252,7 @@ CHANGES = (
     _change(
         "sensitivity of the second moments of DP-EM halved",
         OF_REPLAY,
-        (DP_EM, "sensitivity=sensitivity.second_moments(self.neighbours) /", "sensitivity=0.5 /"),
+        (DP_EM, "reach = sensitivity.second_moments(self.neighbours) /", "reach = 0.5 /"),
     ),
     # Ledger.
     _change("releases forgotten", WRITES, (RELEASE, "    ledger.append(event)\n", "")),
@@ -542,8 +550,8 @@ CHANGES = (
         OF_MOMENTS + "::test_noise_has_the_scale_of_the_theorem",
         (
             JOINT,
-            "reach = shape.sensitivity(neighbours)",
-            'reach = shape.sensitivity(Neighbours("record", "add_remove"))',
+            "sums.reach(shape.sensitivity(neighbours),",
+            'sums.reach(shape.sensitivity(Neighbours("record", "add_remove")),',
         ),
     ),
     _change(
@@ -638,17 +646,17 @@ CHANGES = (
     _change(
         "gradients not clipped",
         OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
-        (DP_SGD, "gradient.clipped(of_units, norm).sum", "of_units.sum"),
+        (DP_SGD, "(gradient.clipped(part, norm) for part", "(part for part"),
     ),
     _change(
         "records clipped instead of persons",
         OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
         (
             DP_SGD,
-            "gradient.gradients(np.take(self.points, rows, axis=0), mixture)",
-            "gradient.clipped(gradient.gradients(np.take(self.points, rows, axis=0), mixture), norm)",
+            "of_records = gradient.gradients(points, mixture, rowwise=self.exact)\n",
+            "of_records = gradient.clipped(gradient.gradients(points, mixture), 3.0)\n",
         ),
-        (DP_SGD, "gradient.clipped(of_units, norm).sum", "of_units.sum"),
+        (DP_SGD, "(gradient.clipped(part, norm) for part", "(part for part"),
     ),
     _change(
         "replacing costs DP-SGD no more than removing",
@@ -712,7 +720,7 @@ CHANGES = (
     _change(
         "sum over blocks taken to move by half",
         OF_OUTPUT_NOISE + "::test_noise_has_the_scale_of_the_theorem",
-        (OUTPUT_NOISE, "sensitivity=2 * self.radius", "sensitivity=self.radius"),
+        (OUTPUT_NOISE, "                2 * self.radius,\n", "                self.radius,\n"),
     ),
     _change(
         "vectors of blocks not clipped",
@@ -1490,5 +1498,52 @@ CHANGES = (
             "judged = range(training.stop, training.stop + plan.runs)",
             "judged = range(1, 1 + plan.runs)",
         ),
+    ),
+    # Releases.
+    _change(
+        "a release of moments rests on a sum in floating point",
+        OF_EXACT_SUMS + "::test_every_sum_that_a_release_rests_on_lies_on_the_lattice_before_noise_is_added",
+        (JOINT, "if sums.must_be_exact(source):", "if False:"),
+    ),
+    _change(
+        "contributions depend on where a record stands",
+        OF_EXACT_SUMS + "::test_a_record_has_the_same_numbers_wherever_it_stands",
+        (ROWWISE, "shares = exponential(joint - joint.max(axis=0))", "shares = np.exp(joint - joint.max())"),
+    ),
+    _change(
+        "rounded contributions cost nothing",
+        OF_EXACT_SUMS + "::test_no_unit_moves_the_sum_further_than_its_reach",
+        (SUMS, "return sensitivity * (1 + COMPUTED) + neighbours", "return sensitivity + 0 * neighbours"),
+    ),
+    _change(
+        "a release beyond the limit is not refused",
+        OF_SPENDING + "::test_an_intent_counts_in_full_until_it_is_done",
+        (SPENDING, "            check(before, spent, limit, self.path)\n", ""),
+    ),
+    _change(
+        "two releases at the same time read the account before either writes",
+        OF_KILLS + "::test_many_intents_at_the_same_time_are_all_written_and_none_exceeds_the_limit",
+        (SPENDING, "fcntl.flock(handle, fcntl.LOCK_EX)", "None"),
+    ),
+    _change(
+        "lines cut off an account are not missed",
+        OF_SPENDING + "::test_the_seal_may_be_one_line_behind",
+        (SPENDING, "        self._check_seal(entries)\n", ""),
+    ),
+    _change(
+        "the account hears of a release only when it is done",
+        OF_BAD_DAYS + "::test_a_full_disk_after_the_noise_leaves_no_release_and_counts_as_spent",
+        (
+            RELEASING,
+            "        number = account.begin(_what(order), _at_most(order, rehearsal), limit)\n        try:\n"
+            "            made, model = _carried_out(order, records, place)\n",
+            "        try:\n            made, model = _carried_out(order, records, place)\n"
+            "            number = account.begin(_what(order), _at_most(order, rehearsal), limit)\n",
+        ),
+    ),
+    _change(
+        "a release is put in place unverified",
+        OF_BAD_DAYS + "::test_what_fails_its_own_check_is_not_put_in_place",
+        (RELEASING, "    checks.verify(place)\n", ""),
     ),
 )

@@ -137,6 +137,22 @@ def shadow_arguments(wildcards):
     return ["--shadows", number, "--shadow-records", most]
 
 
+def release_arguments(wildcards):
+    """The arguments of a release: the mechanism's, and what all releases may cost; no seed, no replicates."""
+    settings = SWEEP.settings
+    return [
+        *("--mechanism", wildcards.mechanism),
+        *("--parameters", SWEEP.parameters(wildcards.mechanism)),
+        *("--epsilon", wildcards.epsilon),
+        *("--delta", settings.delta),
+        *("--components", *settings.components_for(wildcards.dataset)),
+        *("--choice-share", settings.component_choice.budget_share),
+        *("--limit-epsilon", settings.release.limit_epsilon),
+        *("--limit-delta", settings.release.limit_delta),
+        *("--accounts", settings.release.accounts),
+    ]
+
+
 def method_code(stage):
     """The version of the code that a stage runs for the mechanism's method."""
     return lambda wildcards: code_version(

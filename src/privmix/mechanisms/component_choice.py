@@ -10,9 +10,10 @@ no more than LARGEST_LOSS. The scores of all blocks are added up, and the expone
 Privacy. Give two neighbouring datasets the same draws for the units that they share (`noise.partition`): they differ in
 one block, whether a unit is added, removed or replaced, and however many records it has. All that a block computes
 comes from its own records, public values and randomness that sees no record, so the scores of one block
-change, each by at most 1. That is the sensitivity of the sums, and the choice is ε-DP (`privacy.selection`; the
-scores are not monotonic). How many blocks there are follows from public numbers: as many as leave each enough
-records for the largest candidate, but no more than MOST_BLOCKS.
+change, each by at most 1. Scores are rounded to whole steps of a lattice on which 0 and 1 lie, and added as integers,
+so that no rounding of a sum adds to this. That is the sensitivity of the sums, and the choice is ε-DP
+(`privacy.selection`; the scores are not monotonic). How many blocks there are follows from public numbers: as many as
+leave each enough records for the largest candidate, but no more than MOST_BLOCKS.
 
 A block is smaller than the data, so the choice leans to few Gaussians; so does noise, which every Gaussian adds to.
 With few blocks the choice is nearly random, and the model says so.
@@ -28,7 +29,7 @@ from privmix.mechanisms.base import Records, Spec
 from privmix.mixture import em
 from privmix.mixture.em import Fit
 from privmix.mixture.model import Mixture
-from privmix.privacy import noise, selection
+from privmix.privacy import noise, selection, sums
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.relation import Neighbours
 
@@ -84,10 +85,11 @@ def choose(
     points, units = spec.inside(view.points), view.units(neighbours.unit)
     number = blocks(spec)
     block = noise.partition(int(units.max(initial=-1)) + 1, number, source=source)
-    scores = np.zeros(len(spec.candidates))
-    for own, stream in zip(range(number), search.spawn(number), strict=True):
-        mine = block[units] == own
-        scores += scored(points[mine], units[mine], spec, stream)
+    of_blocks = [
+        scored(points[block[units] == own], units[block[units] == own], spec, stream)
+        for own, stream in zip(range(number), search.spawn(number), strict=True)
+    ]
+    scores = sums.total([(np.stack(of_blocks), None)], len(spec.candidates))
     option = selection.exponential(
         scores, sensitivity=1.0, epsilon=epsilon, source=source, ledger=ledger, label="number of Gaussians"
     )

@@ -11,6 +11,9 @@ when one record is replaced and N is public. Where N is private (a record added 
 Σ_i γ_ik are released as sums; every figure then has the factor of its relation (`privacy.sensitivity`): 1, √d and 1
 for a record added or removed, and m times that of a record for a person with at most m of them.
 
+In a release the moments are exact sums of rounded contributions (`privacy.sums`), and ratios are drawn in to ±FAR,
+which moves none of them farther apart; so the rounding of a division, FAR 2^-53, is within what `sums.reach` adds.
+
 `T` iterations are T(2K + 1) adaptive releases, added up by the chosen composition. Everything else (priors, floor,
 projection on the public box) is post-processing; the start is drawn from the public box.
 
@@ -23,6 +26,7 @@ that noise has chosen costs thousands of nats.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -30,15 +34,18 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, parameters
-from privmix.mixture import em, kernel
+from privmix.mixture import em, kernel, rowwise
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Prior, estimate
-from privmix.privacy import noise, sensitivity
+from privmix.mixture.observations import Observations, symmetric
+from privmix.privacy import noise, sensitivity, sums
 from privmix.privacy.accounting import Budget, Composition, claim
 from privmix.privacy.calibration import Share, equal_shares
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.relation import Neighbours
 
+FAR = 1024.0  # from the origin, for a mean of records in the unit ball
+BLOCK = 2**12  # records whose contributions are computed together
 LARGEST_VARIANCE = 1.0  # no direction of the unit ball has more
 MOSTLY_NOISE = (
     "The noise in a count is larger than an equal share of the records: the mixture is mostly noise."
@@ -78,9 +85,10 @@ class DpEm(Mechanism):
         )
         observations = spec.observed(view.points)
         mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
+        moments = exact_moments if sums.must_be_exact(rng.noise) else kernel.em_pass
         transcript = []
         for iteration in range(self.iterations):
-            released = curator.release(kernel.em_pass(observations, mixture))
+            released = curator.release(moments(observations, mixture))
             mixture = _feasible(
                 estimate(released, floor=spec.floor, prior=Prior()),
                 spec,
@@ -145,12 +153,13 @@ class _Curator:
 
     def _mean(self, mean: np.ndarray, count: float) -> np.ndarray:
         reach = sensitivity.sums(self.neighbours, dimensions=len(mean))
-        return self._vector(mean, l1=reach.l1 / count, l2=reach.l2 / count, label="means")
+        return self._vector(self._near(mean), l1=reach.l1 / count, l2=reach.l2 / count, label="means")
 
     def _second_moment(self, matrix: np.ndarray, count: float) -> np.ndarray:
+        reach = sensitivity.second_moments(self.neighbours) / count
         return noise.gaussian_symmetric(
-            matrix,
-            sensitivity=sensitivity.second_moments(self.neighbours) / count,
+            self._near(matrix),
+            sensitivity=self._reach(reach, len(matrix) * (len(matrix) + 1) // 2, 2),
             multiplier=self.share.gaussian_multiplier,
             source=self.source,
             ledger=self.ledger,
@@ -161,7 +170,7 @@ class _Curator:
         if self.laplace:
             return noise.laplace(
                 values,
-                sensitivity=l1,
+                sensitivity=self._reach(l1, len(values), 1),
                 epsilon=self.share.laplace_epsilon,
                 source=self.source,
                 ledger=self.ledger,
@@ -169,12 +178,40 @@ class _Curator:
             )
         return noise.gaussian(
             values,
-            sensitivity=l2,
+            sensitivity=self._reach(l2, len(values), 2),
             multiplier=self.share.gaussian_multiplier,
             source=self.source,
             ledger=self.ledger,
             label=label,
         )
+
+    def _reach(self, change: float, size: int, norm: int) -> float:
+        return sums.reach(change, size, norm, neighbours=self.neighbours, source=self.source)
+
+    def _near(self, ratio: np.ndarray) -> np.ndarray:
+        return np.clip(ratio, -FAR, FAR) if sums.must_be_exact(self.source) else ratio
+
+
+def exact_moments(observations: Observations, mixture: Mixture) -> Moments:
+    """What `kernel.em_pass` gives, as the sum of contributions that are rounded to the lattice (`privacy.sums`)."""
+    k, d = mixture.means.shape
+
+    def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for first in range(0, len(observations), BLOCK):
+            points = observations.points[first : first + BLOCK]
+            shares, _ = rowwise.seen(points, mixture)
+            places = np.broadcast_to(points.T, (k, d, len(points)))
+            yield rowwise.moments(shares, places), observations.weights[first : first + BLOCK]
+
+    total = sums.total(parts(), k * (1 + d + d * (d + 1) // 2))
+    counts, firsts, seconds = np.split(total, [k, k + k * d])
+    return Moments(
+        counts=counts,
+        sums=firsts.reshape(k, d),
+        squares=symmetric(seconds.reshape(k, -1), d),
+        log_likelihood=math.nan,
+        total_weight=float(counts.sum()),
+    )
 
 
 def _feasible(mixture: Mixture, spec: Spec, noise_variance: np.ndarray) -> Mixture:

@@ -20,7 +20,8 @@ the optimum next to its start; from a public start on clumped data that is a poo
 dimension, and at person level costs nothing more than the clipping of a person's sum.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from privmix.mechanisms.reference import described, reference
 from privmix.mechanisms.refinement import feasible
 from privmix.mixture import em, gradient
 from privmix.mixture.model import Mixture
-from privmix.privacy import noise
+from privmix.privacy import noise, sums
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.calibration import divided_multipliers, sampled_multiplier
 from privmix.privacy.ledger import Gaussian, Ledger
@@ -80,8 +81,16 @@ class DpSgd(Mechanism):
         for_reference, multiplier = self.multipliers(spec, budget)
         norm = self.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
         sensitivity = norm if neighbours.relation == "add_remove" else 2 * norm
+        alone = replace(neighbours, unit="record")  # each unit is one vector here, whatever it holds
+        reach = sums.reach(
+            sensitivity,
+            gradient.size(spec.n_components, len(spec.domain.axes)),
+            2,
+            neighbours=alone,
+            source=rng.noise,
+        )
         points = spec.inside(view.points)
-        units = _Units(points, view.units(neighbours.unit))
+        units = _Units(points, view.units(neighbours.unit), exact=sums.must_be_exact(rng.noise))
         if for_reference is None:
             mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
         else:
@@ -94,7 +103,7 @@ class DpSgd(Mechanism):
                 lambda chosen, at=mixture: units.total(at, norm, chosen),
                 len(units),
                 rate=rate,
-                sensitivity=sensitivity,
+                sensitivity=reach,
                 multiplier=multiplier,
                 source=rng.noise,
                 ledger=ledger,
@@ -107,9 +116,13 @@ class DpSgd(Mechanism):
 
 
 class _Units:
-    """The records in the order of their units, so that the sum of a unit's gradients is one of neighbouring rows."""
+    """The records in the order of their units, so that the sum of a unit's gradients is one of neighbouring rows.
 
-    def __init__(self, points: np.ndarray, units: np.ndarray) -> None:
+    `exact`: each unit's vector is computed from its own records alone, to the last bit, and rounded (`privacy.sums`).
+    """
+
+    def __init__(self, points: np.ndarray, units: np.ndarray, *, exact: bool = False) -> None:
+        self.exact = exact
         order = np.argsort(units, kind="stable")
         self.points = np.take(points, order, axis=0)  # far faster than an index
         self.ends = np.concatenate([[0], np.cumsum(np.bincount(units))])
@@ -120,15 +133,19 @@ class _Units:
     def total(self, mixture: Mixture, norm: float, chosen: np.ndarray) -> np.ndarray:
         """The sum over the chosen units of their gradients, each clipped."""
         size = gradient.size(*mixture.means.shape)
-        total = np.zeros(size)
+        vectors = (gradient.clipped(part, norm) for part in self._vectors(mixture, chosen, size))
+        if self.exact:
+            return sums.total(((part.T, None) for part in vectors), size)
+        return sum((part.sum(axis=1) for part in vectors), np.zeros(size))
+
+    def _vectors(self, mixture: Mixture, chosen: np.ndarray, size: int) -> Iterator[np.ndarray]:
+        """The gradients of the chosen units, as columns, so many at a time."""
         width = max(NUMBERS // size, 1)
         for first in range(0, len(chosen), width):
-            part = chosen[first : first + width]
-            rows, begins = self._rows(part)
-            of_records = gradient.gradients(np.take(self.points, rows, axis=0), mixture)
-            of_units = of_records if len(rows) == len(part) else np.add.reduceat(of_records, begins, axis=1)
-            total += gradient.clipped(of_units, norm).sum(axis=1)
-        return total
+            rows, begins = self._rows(chosen[first : first + width])
+            points = np.take(self.points, rows, axis=0)
+            of_records = gradient.gradients(points, mixture, rowwise=self.exact)
+            yield of_records if len(rows) == len(begins) else _per_unit(of_records, begins)
 
     def _rows(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the chosen units, unit by unit, and where among them each unit begins."""
@@ -137,6 +154,16 @@ class _Units:
         lengths = self.ends[chosen + 1] - self.ends[chosen]
         begins = np.cumsum(lengths) - lengths
         return np.arange(lengths.sum()) + np.repeat(self.ends[chosen] - begins, lengths), begins
+
+
+def _per_unit(of_records: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """The sum of each unit's columns, which begin there, in their order: no other unit enters it."""
+    lengths = np.diff(begins, append=of_records.shape[1])
+    of_units = np.take(of_records, begins, axis=1)
+    for turn in range(1, lengths.max()):
+        more = np.flatnonzero(lengths > turn)
+        of_units[:, more] += np.take(of_records, begins[more] + turn, axis=1)
+    return of_units
 
 
 def _release(

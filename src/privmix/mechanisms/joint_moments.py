@@ -8,17 +8,21 @@ off afterwards. Noise thus follows each component's own scale, and no divisor ho
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from privmix.mixture import rowwise
 from privmix.mixture.model import Mixture
 from privmix.mixture.observations import Observations, symmetric
 from privmix.mixture.standardised import StandardisedMoments, standardised_pass
-from privmix.privacy import noise, sensitivity
+from privmix.privacy import noise, sensitivity, sums
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.relation import Neighbours
+
+NUMBERS = 2**18  # in one array of contributions
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,13 @@ def release(
 ) -> Released:
     """The moments of the records as this mixture sees them, as one Gaussian release."""
     shape = scheme(mixture.dimensions)
-    exact = standardised_pass(observations, mixture, shape.radius)
-    reach = shape.sensitivity(neighbours)
+    if sums.must_be_exact(source):
+        values = exact_vector(observations, mixture, shape)
+    else:
+        values = vector(standardised_pass(observations, mixture, shape.radius), shape)
+    reach = sums.reach(shape.sensitivity(neighbours), len(values), 2, neighbours=neighbours, source=source)
     noisy = noise.gaussian(
-        vector(exact, shape),
+        values,
         sensitivity=reach,
         multiplier=multiplier,
         source=source,
@@ -103,6 +110,22 @@ def vector(moments: StandardisedMoments, shape: Scheme) -> np.ndarray:
             shape.square * (moments.squares[:, rows, columns] * factor).ravel(),
         ]
     )
+
+
+def exact_vector(observations: Observations, mixture: Mixture, shape: Scheme) -> np.ndarray:
+    """The same vector as the sum of contributions that are rounded to the lattice (`privacy.sums`)."""
+    k, d = mixture.means.shape
+    factor = np.tile(_triangle(d)[2], k)
+    weights = np.concatenate([np.full(k, shape.count), np.full(k * d, shape.total), shape.square * factor])
+
+    def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        width = max(NUMBERS // len(weights), 1)
+        for first in range(0, len(observations), width):
+            shares, places = rowwise.seen(observations.points[first : first + width], mixture)
+            own = rowwise.moments(shares, rowwise.clipped(places, shape.radius))
+            yield own * weights, observations.weights[first : first + width]
+
+    return sums.total(parts(), len(weights))
 
 
 def _taken_apart(values: np.ndarray, mixture: Mixture, shape: Scheme, deviation: float) -> Released:

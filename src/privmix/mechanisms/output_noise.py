@@ -21,6 +21,7 @@ the result is the reference.
 """
 
 import math
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -33,7 +34,7 @@ from privmix.mixture import deviation, kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Parameters, estimates
 from privmix.mixture.observations import Observations, observe
-from privmix.privacy import noise
+from privmix.privacy import noise, sums
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.calibration import divided_multipliers
 from privmix.privacy.ledger import Ledger
@@ -78,10 +79,19 @@ class OutputNoise(Mechanism):
         blocks = self.number_of_blocks(spec, for_sum)
         units = view.units(neighbours.unit)
         assigned = noise.partition(int(units.max(initial=-1)) + 1, blocks, source=rng.noise)[units]
-        vectors = block_vectors(points, assigned, blocks, about, spec.floor, self.radius)
+        exact = sums.must_be_exact(rng.noise)
+        fitted = separate_vectors if exact else block_vectors
+        vectors = fitted(points, assigned, blocks, about, spec.floor, self.radius)
+        total = sums.total([(vectors.reshape(blocks, -1), None)], vectors[0].size).reshape(vectors[0].shape)
         released = noise.gaussian(
-            vectors.sum(axis=0),
-            sensitivity=2 * self.radius,
+            total if exact else vectors.sum(axis=0),
+            sensitivity=sums.reach(
+                2 * self.radius,
+                vectors[0].size,
+                2,
+                neighbours=replace(neighbours, unit="record"),  # one block is one vector
+                source=rng.noise,
+            ),
             multiplier=for_sum,
             source=rng.noise,
             ledger=ledger,
@@ -118,6 +128,18 @@ def block_vectors(
         vectors[filled] = deviation.deviations(fits, about)
     length = np.linalg.norm(vectors, axis=(1, 2), keepdims=True)
     return vectors * (radius / np.maximum(length, radius))
+
+
+def separate_vectors(
+    points: np.ndarray, assigned: np.ndarray, blocks: int, about: Mixture, floor: np.ndarray, radius: float
+) -> np.ndarray:
+    """The same, block after block, so that no arithmetic on one block knows of another, to the last bit."""
+    order = np.argsort(assigned, kind="stable")
+    parts = np.split(points[order], np.cumsum(np.bincount(assigned, minlength=blocks))[:-1])
+    alone = [
+        block_vectors(part, np.zeros(len(part), dtype=np.int64), 1, about, floor, radius)[0] for part in parts
+    ]
+    return np.stack(alone)
 
 
 def _fitted(records: Observations, ends: np.ndarray, about: Mixture, floor: np.ndarray) -> Parameters:

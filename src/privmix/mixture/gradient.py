@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 
 from privmix.mixture.model import Mixture
+from privmix.mixture.rowwise import seen, squares
 
 DIAGONAL_INFORMATION = 2.0  # of the logarithm of a Gaussian's scale
 LEAST_WEIGHT = 1e-9
@@ -36,18 +37,11 @@ def typical_norm(dimensions: int) -> float:
     return float(np.sqrt(1 + d + 2 * d + d * (d - 1) / 2))
 
 
-def gradients(points: np.ndarray, mixture: Mixture) -> np.ndarray:
-    """One gradient for each point, as columns: (size, n)."""
+def gradients(points: np.ndarray, mixture: Mixture, *, rowwise: bool = False) -> np.ndarray:
+    """One gradient for each point, as columns: (size, n); `rowwise`: to the last bit from the point alone."""
     k, d = mixture.means.shape
     rows, columns, diagonal = _triangle(d)
-    inverse = np.linalg.inv(mixture.cholesky)
-    affine = np.concatenate([inverse, -inverse @ mixture.means[..., None]], axis=-1).reshape(k * d, d + 1)
-    own = (affine @ np.concatenate([points.T, np.ones((1, len(points)))])).reshape(k, d, -1)
-    log_scale = np.log(np.maximum(mixture.weights, LEAST_WEIGHT))
-    log_scale += np.log(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
-    shares = log_scale[:, None] - 0.5 * np.einsum("kdn,kdn->kn", own, own)
-    shares = np.exp(shares - shares.max(axis=0))
-    shares /= shares.sum(axis=0)
+    shares, own = seen(points, mixture) if rowwise else _seen(points, mixture)
     result = np.empty((size(k, d), len(points)))
     np.subtract(shares, mixture.weights[:, None], out=result[:k])
     weighted = result[k : k + k * d].reshape(k, d, -1)
@@ -60,9 +54,23 @@ def gradients(points: np.ndarray, mixture: Mixture) -> np.ndarray:
     return result
 
 
+def _seen(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
+    """What `rowwise.seen` gives, by a matrix product."""
+    k, d = mixture.means.shape
+    inverse = np.linalg.inv(mixture.cholesky)
+    affine = np.concatenate([inverse, -inverse @ mixture.means[..., None]], axis=-1).reshape(k * d, d + 1)
+    own = (affine @ np.concatenate([points.T, np.ones((1, len(points)))])).reshape(k, d, -1)
+    log_scale = np.log(np.maximum(mixture.weights, LEAST_WEIGHT))
+    log_scale += np.log(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
+    shares = log_scale[:, None] - 0.5 * np.einsum("kdn,kdn->kn", own, own)
+    shares = np.exp(shares - shares.max(axis=0))
+    shares /= shares.sum(axis=0)
+    return shares, own
+
+
 def clipped(vectors: np.ndarray, norm: float) -> np.ndarray:
     """Each column, drawn in to this L2 norm where it is longer."""
-    length = np.sqrt(np.einsum("in,in->n", vectors, vectors))
+    length = np.sqrt(squares(vectors))
     return vectors * (norm / np.maximum(length, norm))
 
 

@@ -10,7 +10,7 @@ differ in at most n coordinates (equal coordinates are rounded equally) the tria
     ‖q(v) - q(v')‖₁ <= ‖v - v'‖₁ + n 2^-20     and     ‖q(v) - q(v')‖₂ <= ‖v - v'‖₂ + √n 2^-20,
 
 which `rounding` states and the scale is computed from. ‖v - v'‖ is that of the numbers as they were computed: a
-sum in floating point depends on the order of its terms, so sums over records are taken by `quantised_sum`.
+sum in floating point depends on the order of its terms, so sums over records are taken as `privacy.sums` says.
 """
 
 import math
@@ -57,20 +57,25 @@ def dequantise(steps: np.ndarray) -> np.ndarray:
     return np.asarray(steps).astype(np.float64) * STEP
 
 
-def quantised_sum(contributions: np.ndarray) -> np.ndarray:
+def quantised_sum(contributions: np.ndarray, times: np.ndarray | None = None) -> np.ndarray:
     """The sum over records (the first axis) of contributions rounded to the lattice: exact, in steps, int64.
+
+    `times`: how often each record is there, whole numbers; once unless told.
 
     Integers add up the same in any order, so replacing (or adding) one record changes the sum by exactly the
     change of its rounded contribution: by the sensitivity and the rounding of one vector (see above), whatever the
-    number of records. The noise functions add that rounding once; where a unit holds m records, add the other m - 1
-    to the sensitivity. `dequantise` gives what they take, and rounding it again changes nothing.
+    number of records; `privacy.sums` has what that adds to a sensitivity. `dequantise` gives what the noise functions
+    take, and rounding it again changes nothing.
     """
     steps = quantise(contributions)
-    if len(steps) and len(steps) * int(np.abs(steps).max()) > LARGEST:
+    number = len(steps) if times is None else int(times.sum())
+    if len(steps) and number * int(np.abs(steps).max()) > LARGEST:
         raise UserError(
-            f"exact noise: the sum of {len(steps)} contributions may leave ±{LARGEST * STEP:.0f}, beyond which "
+            f"exact noise: the sum of {number} contributions may leave ±{LARGEST * STEP:.0f}, beyond which "
             "steps of 2^-20 cannot be counted exactly; scale the contributions down."
         )
+    if times is not None:
+        return times.astype(np.int64) @ steps
     return steps.sum(axis=0, dtype=np.int64)
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
-from privmix.artefacts import Audit, CleanData, CleanInfo, ModelFile, ScoresInfo, Trust
+from privmix.artefacts import Audit, CleanData, CleanInfo, Domain, ModelFile, ScoresInfo, Trust
 from privmix.catalog.entry import Entry
 from privmix.provenance import Provenance
 from privmix.settings import Settings
@@ -68,6 +68,11 @@ class Material:
     shares: Mapping[
         tuple[str, str], float
     ]  # (attribute, value) -> true share among training records, or people
+
+    @property
+    def domain(self) -> Domain:
+        """What is public about the records."""
+        return self.info.domain
 
 
 def material(clean: CleanData, rng: np.random.Generator) -> Material:

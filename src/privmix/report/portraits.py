@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from markupsafe import Markup
@@ -10,13 +11,23 @@ from matplotlib.patches import Ellipse
 
 from privmix.artefacts import Axis, Domain, Fitted
 from privmix.report.figures import INK, MUTED, drawing, png, svg
-from privmix.report.outcomes import Material
 
 LEFT, RIGHT, BOTTOM, TOP = 0.56, 0.06, 0.42, 0.06  # inches around the axes of a panel
 ACROSS = 3.0  # inches of the horizontal axis
 TALL = (1.2, 2.3)  # least and most inches of the vertical axis
 SIGMAS = 2.0
 POINT = "#808a94"  # reads on white and on black alike, because a bitmap knows no scheme
+
+
+class Shown(Protocol):
+    """What may be drawn beside a model: points of its domain, and places to be marked, (n, d) in original units."""
+
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def cloud(self) -> np.ndarray: ...
+    @property
+    def places(self) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -42,9 +53,9 @@ def shown_columns(domain: Domain) -> tuple[int, ...]:
     return columns
 
 
-def view(material: Material, models: list[Fitted]) -> View:
+def view(material: Shown, models: list[Fitted]) -> View:
     """A window on all shown records; without records, on the models' ellipses inside the public box."""
-    domain = material.info.domain
+    domain = material.domain
     columns = shown_columns(domain)
     seen = np.vstack([material.cloud, material.places])[:, columns]
     if not len(seen):
@@ -107,7 +118,7 @@ def _covers(view: View, mean: np.ndarray, covariance: np.ndarray) -> bool:
     return bool(np.all(np.sum(apart * np.linalg.solve(covariance, apart.T).T, axis=1) <= SIGMAS**2))
 
 
-def cloud(view: View, material: Material) -> str | None:
+def cloud(view: View, material: Shown) -> str | None:
     """The records as one transparent bitmap that lies under all panels; None where there is nothing to show."""
     if not len(material.cloud) or len(view.columns) < 2:
         return None
@@ -121,7 +132,7 @@ def cloud(view: View, material: Material) -> str | None:
 
 
 def panel(
-    view: View, material: Material, model: Fitted, colour: str, name: str, label: str, bitmap: str | None
+    view: View, material: Shown, model: Fitted, colour: str, name: str, label: str, bitmap: str | None
 ) -> Markup:
     """One model; `bitmap` is the id of the page's image of the records."""
     width, height = LEFT + ACROSS + RIGHT, BOTTOM + view.up + TOP
@@ -153,7 +164,7 @@ def _axis_label(axis: Axis) -> str:
     return f"{name} ({axis.unit})" if axis.unit else name
 
 
-def _ellipses(axes: Axes, view: View, material: Material, model: Fitted, colour: str) -> None:
+def _ellipses(axes: Axes, view: View, material: Shown, model: Fitted, colour: str) -> None:
     _window(axes, view)
     means, covariances = _original(view.domain, model, view.columns)
     heaviest = max(model.weights)
@@ -189,7 +200,7 @@ def _labels(axes: Axes, view: View) -> None:
         axis.get_major_formatter().set_useOffset(False)
 
 
-def _density(axes: Axes, view: View, material: Material, model: Fitted, colour: str) -> None:
+def _density(axes: Axes, view: View, material: Shown, model: Fitted, colour: str) -> None:
     low, high = view.limits[0]
     if len(material.cloud):
         axes.hist(material.cloud[:, 0], bins=60, range=(low, high), density=True, color=MUTED, alpha=0.35)

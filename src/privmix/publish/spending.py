@@ -1,0 +1,267 @@
+"""What all releases of the same records have cost so far: a file that is only ever added to.
+
+There is one file for the content of a dataset (the hash of its raw file) and a unit. A release first writes what it
+may spend at most (`intent`), and only then draws noise; afterwards it writes its ledger (`done`). A release that was
+killed in between therefore counts with all of its budget: the file can say too much, and never too little. A lock is
+held from reading the file to adding to it, so of two releases at the same time the later one sees the intent of the
+earlier.
+
+Every line holds the hash of the line before it, and a second small file the number of lines and the hash of the last
+one. Whoever edits, swaps or removes lines is noticed; whoever removes both files is not. A line without an end is one
+whose writing was cut off, and nothing was drawn on the strength of it: it does not count, and is cut off before the
+next one is added.
+
+The sum. Releases whose ledgers are known add up by the accountant (`privacy.accounting.total`), at the δ that the
+others leave of the limit; the others by basic composition with what they might have spent (Dwork and Roth 2014, Theorem
+3.16). Parameters of a release are fixed by public values before it draws, so that releases chosen in the light of
+earlier ones compose all the same. Where some guarantees are for a unit replaced and some for one added or removed, all
+are brought to the former: twice the ε (ibid., Theorem 2.2; of δ, e^ε + 1 times as much).
+
+What it does not know: releases of other records of the same people, such as a later version of the file, and those for
+another unit. A release that protects records says nothing of a person with many of them, so that each unit has an
+account of its own.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privmix.artefacts import replacing
+from privmix.errors import UserError
+from privmix.privacy.accounting import Claim, Theorem, account, distance, is_pure, total, under_replace_one
+from privmix.privacy.ledger import Event, Selection, from_rows, to_rows
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What all releases together may cost."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Spent:
+    """One release: at most this, or by this ledger where it is known."""
+
+    relation: str
+    epsilon: float
+    delta: float
+    events: tuple[Event, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What releases have cost together."""
+
+    epsilon: float
+    delta: float
+    releases: int
+
+
+def summed(releases: Sequence[Spent], delta: float) -> Sum:
+    """The smallest ε of all releases together at no more than this δ; infinite where they need more δ."""
+    if len({release.relation for release in releases}) > 1:
+        releases = [_replacing(release) for release in releases]
+    epsilon = math.fsum(release.epsilon for release in releases)
+    needed = math.fsum(release.delta for release in releases)
+    found = [(epsilon, needed)] if needed <= delta * (1 + ROUNDING) else []
+    known = [release for release in releases if release.events is not None and _adds_up(release.events)]
+    others = [release for release in releases if release not in known]
+    left = delta - math.fsum(release.delta for release in others)
+    pure = all(is_pure(release.events, "linear") for release in known)
+    if len(known) > 1 and (left > 0 or (left == 0 and pure)):
+        together = total([release.events for release in known], left)
+        found.append((math.fsum([together.epsilon, *(other.epsilon for other in others)]), delta))
+    best = min(found, default=(math.inf, needed))
+    return Sum(*best, len(releases))
+
+
+def _adds_up(events: Sequence[Event]) -> bool:
+    """Whether the ledger was fixed beforehand: after a private choice it was not."""
+    return not any(isinstance(event, Selection) for event in events[:-1])
+
+
+def _replacing(release: Spent) -> Spent:
+    """A release as it counts where a unit is replaced."""
+    if release.relation == "replace_one":
+        return release
+    events = None if release.events is None else tuple(under_replace_one(release.events))
+    factor = math.exp(min(release.epsilon, 700.0)) + 1
+    return Spent("replace_one", 2 * release.epsilon, min(factor * release.delta, 1.0), events)
+
+
+class Account:
+    """The file of one dataset's content and one unit."""
+
+    def __init__(self, folder: Path, content: str, unit: str) -> None:
+        if len(content) != 64:
+            raise UserError(
+                "the clean file does not say which raw file it was made from; delete it and clean the dataset again."
+            )
+        self.path = Path(folder) / f"{content[:32]}-{unit}.jsonl"
+        self._seal = self.path.with_suffix(".seal")
+        self._first = hashlib.sha256(f"privmix {content} {unit}".encode()).hexdigest()
+
+    def releases(self) -> list[Spent]:
+        """All releases so far, in their order."""
+        with self._locked() as handle:
+            return _releases(self._read(handle)[0])
+
+    def begin(self, what: dict[str, Any], spent: Spent, limit: Limit) -> str:
+        """Write down that a release will spend at most this, unless the sum would exceed the limit; its id.
+
+        When this returns, the line is on the disk.
+        """
+        with self._locked() as handle:
+            entries, end = self._read(handle)
+            before = _releases(entries)
+            check(before, spent, limit, self.path)
+            number = secrets.token_hex(8)
+            entry = {
+                "entry": "intent",
+                "release": number,
+                **what,
+                "relation": spent.relation,
+                "epsilon": spent.epsilon,
+                "delta": spent.delta,
+            }
+            self._append(handle, entry, entries, end)
+        return number
+
+    def finish(self, number: str, epsilon: float, delta: float, events: Sequence[Event]) -> None:
+        """Write down what a release has really spent."""
+        with self._locked() as handle:
+            entries, end = self._read(handle)
+            entry = {
+                "entry": "done",
+                "release": number,
+                "epsilon": epsilon,
+                "delta": delta,
+                "ledger": list(to_rows(events)),
+            }
+            self._append(handle, entry, entries, end)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise UserError(
+                f"the account {self.path} cannot be opened ({error.strerror}), and without it nobody knows what was "
+                "spent; mend its permissions."
+            ) from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # given back when the file is closed, however the process ends
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _read(self, handle: int) -> tuple[list[dict[str, Any]], int]:
+        """The entries, each with the hash of its line, and where the last whole line ends."""
+        content = os.pread(handle, os.fstat(handle).st_size, 0)
+        end = content.rfind(b"\n") + 1
+        entries, before = [], self._first
+        for number, line in enumerate(content[:end].splitlines(), start=1):
+            try:
+                entry = json.loads(line)
+                sound = entry["previous"] == before and entry["entry"] in ("intent", "done")
+            except (ValueError, KeyError, TypeError):
+                sound = False
+            if not sound:
+                raise self._altered(f"line {number} does not follow from the one before")
+            before = hashlib.sha256(line).hexdigest()
+            entries.append({**entry, "hash": before})
+        self._check_seal(entries)
+        return entries, end
+
+    def _check_seal(self, entries: list[dict[str, Any]]) -> None:
+        """The seal may be one line behind, where a release was killed between the two; never ahead."""
+        if not self._seal.exists():
+            if len(entries) > 1:
+                raise self._altered(f"its seal {self._seal.name} is gone")
+            return
+        try:
+            seal = json.loads(self._seal.read_text())
+            lines, last = int(seal["lines"]), seal["last"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._altered(f"its seal {self._seal.name} cannot be read") from error
+        if not 0 < lines <= len(entries) or entries[lines - 1]["hash"] != last:
+            raise self._altered("lines that were there are gone or changed")
+
+    def _altered(self, how: str) -> UserError:
+        return UserError(
+            f"the account {self.path} was altered: {how}; put it back from a backup. Without it nobody knows what "
+            "was spent, so nothing is released."
+        )
+
+    def _append(self, handle: int, entry: dict[str, Any], entries: list[dict[str, Any]], end: int) -> None:
+        previous = entries[-1]["hash"] if entries else self._first
+        line = json.dumps({**entry, "previous": previous}, allow_nan=False).encode()
+        os.ftruncate(handle, end)
+        try:
+            if os.pwrite(handle, line + b"\n", end) != len(line) + 1:
+                raise OSError(28, "No space left on device")
+            os.fsync(handle)
+        except OSError:
+            os.ftruncate(handle, end)
+            raise
+        seal = {"lines": len(entries) + 1, "last": hashlib.sha256(line).hexdigest()}
+        with replacing(self._seal) as temporary:
+            temporary.write_text(json.dumps(seal))
+        _synced(self.path.parent)
+
+
+def check(before: Sequence[Spent], spent: Spent, limit: Limit, path: Path) -> None:
+    """Refuse a release that would bring the sum above the limit, with the sum and what is left."""
+    then = summed([*before, spent], limit.delta)
+    if then.epsilon <= limit.epsilon * (1 + ROUNDING):
+        return
+    now = summed(before, limit.delta)
+    left = max(limit.epsilon - now.epsilon, 0.0)
+    raise UserError(
+        f"this release would cost ε = {spent.epsilon:.4g}, δ = {spent.delta:.3g} ({spent.relation}), and the "
+        f"{now.releases} release(s) of these records so far have cost ε = {now.epsilon:.4g}, δ = {now.delta:.3g}: "
+        f"together more than the limit ε = {limit.epsilon:g}, δ = {limit.delta:g}. Left is ε = {left:.4g}. "
+        f"Choose a smaller ε, or raise release.limit_epsilon or release.limit_delta in the configuration "
+        f"if you can answer for it (the account is {path})."
+    )
+
+
+def _releases(entries: Sequence[dict[str, Any]]) -> list[Spent]:
+    """A release for each intent, by its ledger where there is one."""
+    done = {entry["release"]: entry for entry in entries if entry["entry"] == "done"}
+    found = []
+    for entry in entries:
+        if entry["entry"] == "intent":
+            end = done.get(entry["release"])
+            events = None if end is None else tuple(from_rows(end["ledger"]))
+            cost = end or entry
+            found.append(Spent(entry["relation"], cost["epsilon"], cost["delta"], events))
+    return found
+
+
+def anywhere(claim: Claim, events: Sequence[Event], theorem: Theorem) -> float:
+    """The ε of a release between any two records: more than it claims where that is for nearby places alone."""
+    if distance(events) is None:
+        return claim.epsilon
+    return account(events, claim.delta, theorem).epsilon
+
+
+def _synced(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,21 @@
+# A release is made once. Neither newer code nor a newer clean file makes it anew, which would cost its ε again; and
+# its folder is write-protected, so that Snakemake refuses to replace it.
+rule release:
+    input:
+        entry=entry,
+        clean=ancient(sweep.CLEAN),
+    output:
+        folder=protected(directory(sweep.RELEASE)),
+    log:
+        "logs/release/{dataset}/{mechanism}/eps-{epsilon}.log",
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes(lambda wildcards: 3),
+    params:
+        job=release_arguments,
+    shell:
+        "python -m privmix.stages.release {params.job:q} --release --entry {input.entry:q} "
+        "--clean {input.clean:q} --output {output.folder:q} 2>&1 | tee {log:q}"
