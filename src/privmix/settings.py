@@ -37,7 +37,7 @@ class Evaluation(Section):
         description="Rates at which the attacker's true-positive rate is reported.",
     )
     worst_record_runs: int = Field(
-        default=10, ge=2, description="Fits with and fits without the isolated person, each this many."
+        default=10, ge=3, description="Fits with and fits without the isolated person, each this many."
     )
     worst_record_records: int = Field(
         default=1_000_000,
