@@ -89,13 +89,13 @@ def test_both_worlds_are_the_same_but_for_the_person(monkeypatch):
     records = Records(clusters(50), {"a": np.arange(50)}, np.arange(50) * 10)
     spec = make_spec(n_components=2, rows=50)
     worst_record.play(
-        DpEm(iterations=1), records, 7, np.array([0.1, 0.2]), spec, Budget(1.0, 1e-6), 2,
+        DpEm(iterations=1), records, 7, np.array([0.1, 0.2]), spec, Budget(1.0, 1e-6), 3,
         lambda *purpose: seeded(3, *purpose),
     )  # fmt: skip
     views = [arguments[1] for arguments, _ in seen]
-    for view in views[:2]:
+    for view in views[:3]:
         assert (view.points == records.points).all()
-    for view in views[2:]:
+    for view in views[3:]:
         assert (view.points[:-1] == np.delete(records.points, 7, axis=0)).all()
         assert view.points[-1].tolist() == [0.1, 0.2]
         assert (view.codes["a"][-1], view.persons[-1]) == (7, 70)
