@@ -4,57 +4,14 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from project_copy import Project, copy_project
+from cluster_project import ClusterProject
+from project_copy import copy_project
 from slurm_cluster import Cluster, missing
-
-SLURM = "workflow/profiles/slurm"
-CHUNKED = "workflow/profiles/chunked"
-
-
-@dataclass(frozen=True)
-class ClusterProject(Project):
-    """A copy of the project whose jobs go to SLURM."""
-
-    cluster: Cluster
-    begun: list[subprocess.Popen] = field(default_factory=list)
-
-    def environment(self) -> dict[str, str]:
-        """As the copy's own, with the way to the cluster."""
-        return {**self.cluster.environment, **super().environment(), "PATH": self.cluster.environment["PATH"]}
-
-    def command(self, *arguments: str) -> list[str]:
-        """What the README says, with a shorter look-out."""
-        return [
-            *(str(Path(sys.executable).parent / "snakemake"), "--configfile", "tiny.yaml"),
-            *("--workflow-profile", SLURM, "--slurm-init-seconds-before-status-checks", "5"),
-            *arguments,
-        ]
-
-    def begin(self, *arguments: str) -> subprocess.Popen:
-        """Start Snakemake in a process group of its own; what it says goes to `said`."""
-        with (self.folder / "said.log").open("w") as log:
-            runner = subprocess.Popen(
-                self.command(*arguments),
-                cwd=self.folder,
-                env=self.environment(),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.begun.append(runner)
-        return runner
-
-    @property
-    def said(self) -> str:
-        """What the last Snakemake that was begun has said."""
-        return (self.folder / "said.log").read_text()
 
 
 @pytest.fixture(scope="session")
@@ -96,7 +53,9 @@ def unrun(
 
     def copy(name: str) -> ClusterProject:
         folder = tmp_path_factory.mktemp(name) / "project"
-        made = shutil.ignore_patterns("raw", "clean", "private", "models", "scores", ".pseudonym.key")
+        made = shutil.ignore_patterns(
+            "raw", "clean", "private", "models", "audits", "scores", ".pseudonym.key"
+        )
 
         def ignored(path: str, names: list[str]) -> set[str]:
             if Path(path) == local:
