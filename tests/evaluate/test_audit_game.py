@@ -145,6 +145,17 @@ def test_a_release_that_the_other_world_cannot_make_is_told_apart():
     assert _alarmed(_played(Forked(), 1.0, 200, 9))
 
 
+def test_an_output_that_is_random_by_itself_accuses_nobody():
+    """If the true world does not give it again, another world need not either."""
+
+    class Restless(Counting):
+        def fit(self, view, spec, budget, rng):
+            words = f"{np.random.default_rng().random():.9f}"
+            return replace(super().fit(view, spec, budget, rng), notes=[words])
+
+    assert not _alarmed(_played(Restless(), 1.0, 300, 17))
+
+
 def test_a_seed_gives_the_same_game_again():
     again, first, other = (_played(Counting(), 1.0, 60, seed) for seed in (10, 10, 11))
     assert first.bounds == again.bounds

@@ -9,7 +9,15 @@ from privmix import cli
 from privmix.errors import UserError
 from privmix.privacy.accounting import Budget
 from privmix.privacy.calibration import equal_shares
-from privmix.privacy.ledger import Decomposition, Gaussian, Laplace, SampledGaussian, Selection, to_rows
+from privmix.privacy.ledger import (
+    Decomposition,
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    SampledGaussian,
+    Selection,
+    to_rows,
+)
 from privmix.publish import checks, contents, second_accountant
 
 
@@ -180,3 +188,13 @@ def test_a_choice_of_the_number_of_gaussians_counts_for_itself():
     mixed = [Selection("K", 0.1), Gaussian("m", 5.0)]
     alone = checks.claimed([Gaussian("m", 5.0)], 1e-6, "exact").epsilon
     assert checks.claimed(mixed, 1e-6, "exact").epsilon == pytest.approx(0.1 + alone)
+
+
+@pytest.mark.parametrize("attributes", [1, 2, 3])
+@pytest.mark.parametrize("epsilon", [1.3, 2.6, 3.1, 3.9, 5.2, 5.7])
+def test_the_grid_of_the_second_accountant_refuses_no_right_claim(epsilon, attributes):
+    """A report of places at 0.8 ε and so many attributes: their losses are rounded up to whole steps of a grid."""
+    events = [RandomizedResponse("place", 0.8 * epsilon)]
+    events += [RandomizedResponse(f"a{n}", 0.2 * epsilon / attributes) for n in range(attributes)]
+    assert second_accountant.exceeds(events, 0.0, epsilon) is None
+    assert second_accountant.exceeds(events, 0.0, 0.95 * epsilon) > 0.95 * epsilon

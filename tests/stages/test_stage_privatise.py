@@ -8,9 +8,19 @@ import sys
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from making import LOCAL, clusters, make_domain, make_mechanism, make_spec, partitions_asked, write_clean
+from making import (
+    LOCAL,
+    clusters,
+    make_domain,
+    make_mechanism,
+    make_spec,
+    partitions_asked,
+    run_privatise,
+    write_clean,
+)
 
 from privmix.artefacts import PrivateInfo, info_of, read_private, read_schema
+from privmix.errors import UserError
 from privmix.mechanisms import adaptive_tree_response, spool
 from privmix.mechanisms.adaptive_tree_response import oracle_of
 from privmix.mechanisms.local import read_reports
@@ -36,7 +46,7 @@ def more_parameters(method):
 
 
 @pytest.fixture
-def make(tmp_path, monkeypatch):
+def make(tmp_path):
     """Runs the stage in this process; gives the path of the private file."""
 
     def run(method, points, codes, *more, epsilon=1.0, persons=None, name="private", **domain):
@@ -50,10 +60,10 @@ def make(tmp_path, monkeypatch):
             json.dumps({"method": method, **more_parameters(method)}),
         ]
         arguments += ["--epsilon", str(epsilon), "--delta", "1e-6", "--components", "3"]
-        arguments += [*(more or ("--seed", "1")), "--clean", str(clean), "--output", str(output)]
-        monkeypatch.setattr(sys, "argv", ["privatise", *arguments])
-        privatise.main()
-        return output
+        release = "--release" in more
+        chosen = [word for word in more if word != "--release"] if release else more or ("--seed", "1")
+        arguments += [*chosen, "--clean", str(clean), "--output", str(output)]
+        return run_privatise(arguments, release)
 
     return run
 
@@ -245,15 +255,9 @@ def _stage(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--release", "--seed", "1"], "not allowed with"),
-        ([], "required"),
-        (["--release", "--replicates", "2"], "one replicate, not 2"),
-    ],
-)
-def test_a_release_has_no_seed_and_one_replicate(tmp_path, arguments, sentence):
+@pytest.mark.parametrize(("arguments", "sentence"), [(["--release"], "required"), ([], "required")])
+def test_the_stage_makes_no_file_that_may_be_published(tmp_path, arguments, sentence):
+    """Of such a file `privmix release` keeps account."""
     parameters = ["--parameters", '{"method": "laplace_input"}']
     done = _stage(
         *parameters, *arguments, "--clean", tmp_path / "c", "--output", tmp_path / "private.parquet"
@@ -262,6 +266,11 @@ def test_a_release_has_no_seed_and_one_replicate(tmp_path, arguments, sentence):
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_release_has_one_replicate(make):
+    with pytest.raises(UserError, match="one replicate, not 2"):
+        make("laplace_input", *_records(50), "--release", "--replicates", "2")
 
 
 @pytest.mark.parametrize("method", ["tree_response", "adaptive_tree_response"])

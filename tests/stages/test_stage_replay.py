@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from making import LOCAL, clusters, make_domain, write_clean
+from making import LOCAL, clusters, make_domain, run_privatise, write_clean
 
 from privmix.artefacts import read_model, read_private
 from privmix.errors import UserError
@@ -29,6 +29,8 @@ def run(tmp_path, monkeypatch):
         arguments = ["--mechanism", "m", "--parameters", json.dumps({"method": method})]
         arguments += ["--epsilon", str(epsilon), "--delta", "1e-6", "--components", "3", *more]
         arguments += ["--private" if source else "--clean", str(source or clean), "--output", str(output)]
+        if "--release" in arguments:
+            return run_privatise([word for word in arguments if word != "--release"], release=True)
         monkeypatch.setattr(sys, "argv", [stage.__name__, *arguments])
         stage.main()
         return output

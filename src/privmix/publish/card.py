@@ -72,10 +72,12 @@ def markdown(model: ReleasedModel, parts: Sequence[Section]) -> str:
 
 def _guarantee(model: ReleasedModel) -> list[str]:
     privacy = model.privacy
+    # The ε of nearby places speaks of those alone; what holds for everybody is the ε between any two records.
+    anywhere = privacy.epsilon if privacy.epsilon_anywhere is None else privacy.epsilon_anywhere
     lines = [
         f"{guarantee(model)}.",
         f"Whatever anybody knows beside this release, it changes their odds about one {privacy.unit} by a factor of at "
-        f"most {odds(privacy.epsilon)}"
+        f"most {odds(anywhere)}"
         + (f", but for a chance of δ = {plain(privacy.delta)}." if privacy.delta else "."),
         f"The budget was ε = {plain(privacy.budget_epsilon)}, δ = {plain(privacy.budget_delta)}.",
         TRUST[privacy.trust],
@@ -90,6 +92,8 @@ def _guarantee(model: ReleasedModel) -> list[str]:
 
 def _data(model: ReleasedModel, entry: Entry) -> list[str]:
     public = "public" if entry.privacy.rows_are_public else "as publicly expected; the true number is private"
+    if model.local:
+        public = "as publicly expected; whoever has the reports can count them"
     lines = [
         entry.description,
         f"{count(model.domain.rows, 'record')} ({public}), all of them used.",

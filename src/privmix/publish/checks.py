@@ -27,7 +27,7 @@ from privmix.artefacts import (
 )
 from privmix.errors import UserError
 from privmix.mechanisms import registry
-from privmix.privacy.accounting import Claim, account, after_choice, nearby
+from privmix.privacy.accounting import Claim, account, after_choice, distance, nearby
 from privmix.privacy.ledger import Event, Selection, from_rows
 from privmix.publish import card, second_accountant
 from privmix.publish.contents import (
@@ -144,12 +144,24 @@ def _check_claim(model: ReleasedModel) -> None:
         spent = privacy.epsilon if what == "ε" else privacy.delta
         if spent > limit * (1 + SAME):
             raise UserError(f"{MODEL} claims {what} = {spent:.6g}, more than its budget {limit:g}.")
-    theirs = second_accountant.epsilon(nearby(events), privacy.delta)
-    if theirs > privacy.epsilon * (1 + second_accountant.TOLERANCE):
+    anywhere = account(events, privacy.delta, privacy.accountant).epsilon if distance(events) else None
+    if privacy.within_m != distance(events) or not _same(privacy.epsilon_anywhere, anywhere):
+        raise UserError(
+            f"{MODEL} claims ε = {privacy.epsilon:.6g} within {privacy.within_m} m and {privacy.epsilon_anywhere} "
+            f"anywhere, but its ledger says {distance(events)} m and {anywhere}; do not publish it."
+        )
+    theirs = second_accountant.exceeds(nearby(events), privacy.delta, privacy.epsilon)
+    if theirs is not None:
         raise UserError(
             f"{MODEL} claims ε = {privacy.epsilon:.6g} at δ = {privacy.delta:g}, but dp_accounting finds "
             f"ε = {theirs:.6g} for the same ledger; do not publish it."
         )
+
+
+def _same(first: float | None, second: float | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= SAME * second
 
 
 def claimed(events: list[Event], delta: float, accountant: str) -> Claim:

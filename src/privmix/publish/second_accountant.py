@@ -2,7 +2,8 @@
 
 Ours puts Gaussian releases together by a closed form, and adds up others by the theorem of the mechanism; theirs is the
 composition of privacy-loss distributions (Koskela, Jälkö, Honkela 2020; Doroshenko et al. 2022), which is tight for
-all of them. So it never exceeds a right claim but by the step of its grid.
+all of them. So it exceeds a right claim by no more than its grid: a share of ε, and a step for each pure release, whose
+loss is rounded up to whole steps.
 """
 
 import math
@@ -41,6 +42,13 @@ def epsilon(events: Sequence[Event], delta: float) -> float:
         part = one.self_compose(count)
         total = part if total is None else total.compose(part)
     return float(total.get_epsilon_for_delta(max(delta, LEAST_DELTA)))
+
+
+def exceeds(events: Sequence[Event], delta: float, claimed: float) -> float | None:
+    """Their ε, if it is more than the claim by more than their grid explains."""
+    found = epsilon(events, delta)
+    rounding = _step(events) * sum(isinstance(event, Pure) for event in events) if events else 0.0
+    return found if found > claimed * (1 + TOLERANCE) + rounding else None
 
 
 def _step(events: Sequence[Event]) -> float:

@@ -119,9 +119,11 @@ def add_strict(arguments: argparse.ArgumentParser) -> None:
     )
 
 
-def parse(arguments: argparse.ArgumentParser) -> tuple[Job, argparse.Namespace]:
-    """The job, and the stage's own arguments."""
-    given = arguments.parse_args()
+def parse(
+    arguments: argparse.ArgumentParser, words: Sequence[str] | None = None
+) -> tuple[Job, argparse.Namespace]:
+    """The job, and the stage's own arguments; of the command line, or of these words."""
+    given = arguments.parse_args(words)
     if given.seed is None and given.replicates != 1:
         raise UserError(
             f"--release makes one replicate, not {given.replicates}: several would spend the budget several times; "

@@ -81,8 +81,11 @@ def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter, *, strict: 
 
 
 def main() -> None:
-    """Read the clean records, write one report per record and replicate."""
-    parser = jobs.parser("privatise", __doc__, releases=True)
+    """Read the clean records, write one report per record and replicate.
+
+    It makes benchmarks alone: a file that may be published is made by `privmix release`, which keeps account of it.
+    """
+    parser = jobs.parser("privatise", __doc__)
     parser.add_argument("--clean", required=True, type=Path)
     parser.add_argument("--output", required=True, type=Path)
     jobs.add_strict(parser)

@@ -16,7 +16,7 @@ import numpy as np
 from privmix.evaluate.audit.attackers import Said, numbers
 from privmix.evaluate.audit.floats import CONTINUOUS
 from privmix.evaluate.audit.pair import Pair
-from privmix.evaluate.audit.watched import Run, both, output_parts, watch
+from privmix.evaluate.audit.watched import Run, again, both, output_parts, watch
 from privmix.mechanisms.base import Mechanism, Randomness, Release, Reports
 from privmix.privacy.accounting import Budget
 from privmix.privacy.witness import Astray, Entry
@@ -67,8 +67,12 @@ class Table:
         except (Astray, ValueError):
             return Seen(sign * math.inf, 0.0, float(sign), said)
         apart = _apart(opposite.entries) - _apart(own.entries)
-        differs = complete and not _same(run, opposite.output)
+        differs = complete and not _same(run, opposite.output) and self._repeats(pair, run)
         return Seen(sign * ratio, round(sign * apart, DIGITS), float(sign * differs), said)
+
+    def _repeats(self, pair: Pair, run: Run) -> bool:
+        """Whether the true world gives the output again: otherwise that of another world need not either."""
+        return _same(run, again(self.mechanism, run, pair.spec, self.budget).output)
 
 
 def _ratio(own: Sequence[Entry], opposite: Sequence[Entry], *, fuller: bool) -> float:

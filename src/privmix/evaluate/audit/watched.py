@@ -74,6 +74,11 @@ def both(
     return mine, world(pair.other, pair.mine, short=not whole)
 
 
+def again(mechanism: Mechanism, run: Run, spec: Spec, budget: Budget) -> World:
+    """The same records under the same releases: what comes out must be the same, or something else is random."""
+    return _replayed(mechanism, run, run.records, spec, budget, sampled=False, short=False)
+
+
 def output_parts(mine: Release | Reports, other: Release | Reports) -> Iterable[tuple[str, object, object]]:
     """Each part of an output in both worlds, written so that equal means equal bit by bit."""
     yield "ledger", list(mine.events), list(other.events)
