@@ -89,6 +89,17 @@ def test_units_and_contents_have_accounts_of_their_own(tmp_path):
     assert len(list(tmp_path.glob("*.jsonl"))) == 4
 
 
+def test_what_protects_persons_counts_for_their_records_and_not_the_reverse(tmp_path):
+    records, persons = (Account(tmp_path, CONTENT, unit) for unit in ("record", "person"))
+    limit = Limit(3.0, 1e-5)
+    persons.begin({}, Spent("replace_one", 2.0, 0.0), limit)
+    with pytest.raises(UserError, match="3"):
+        records.begin({}, Spent("replace_one", 1.5, 0.0), limit)
+    records.begin({}, Spent("replace_one", 1.0, 0.0), limit)
+    persons.begin({}, Spent("replace_one", 1.0, 0.0), limit)
+    assert [len(account.releases()) for account in (records, persons)] == [3, 2]
+
+
 def test_an_account_cannot_stand_in_for_another(tmp_path):
     one, other = Account(tmp_path, CONTENT, "record"), Account(tmp_path, "cd" * 32, "record")
     one.begin({}, Spent("replace_one", 1.0, 0.0), Limit(9.0, 0.0))

@@ -13,13 +13,17 @@ next one is added.
 
 The sum. Releases whose ledgers are known add up by the accountant (`privacy.accounting.total`), at the δ that the
 others leave of the limit; the others by basic composition with what they might have spent (Dwork and Roth 2014, Theorem
-3.16). Parameters of a release are fixed by public values before it draws, so that releases chosen in the light of
-earlier ones compose all the same. Where some guarantees are for a unit replaced and some for one added or removed, all
+3.16). That is the sum of releases which were planned beforehand. If whether and how to release again is decided in the
+light of earlier releases, a limit on the sum is proven for basic composition (Rogers, Roth, Ullman, Vadhan 2016,
+privacy filters) and for Rényi orders fixed beforehand (Feldman, Zrnic 2021), not for loss distributions of mixed kinds:
+plan your releases, or keep the plain sum of their ε below the limit. Where some guarantees are for a unit replaced and some for one added or removed, all
 are brought to the former: twice the ε (ibid., Theorem 2.2; of δ, e^ε + 1 times as much).
 
-What it does not know: releases of other records of the same people, such as a later version of the file, and those for
-another unit. A release that protects records says nothing of a person with many of them, so that each unit has an
-account of its own.
+Each unit has an account of its own. What protects a person protects each of their records too, so that the account of
+records counts the releases that protect persons as well; the reverse does not hold, for a release that protects records
+says nothing of a person with many of them.
+
+What it does not know: releases of other records of the same people, such as a later version of the file.
 """
 
 import contextlib
@@ -112,11 +116,18 @@ class Account:
         self.path = Path(folder) / f"{content[:32]}-{unit}.jsonl"
         self._seal = self.path.with_suffix(".seal")
         self._first = hashlib.sha256(f"privmix {content} {unit}".encode()).hexdigest()
+        self._of_persons = None if unit == "person" else Account(folder, content, "person")
 
     def releases(self) -> list[Spent]:
         """All releases so far, in their order."""
         with self._locked() as handle:
-            return _releases(self._read(handle)[0])
+            return [*_releases(self._read(handle)[0]), *self._protecting_persons()]
+
+    def _protecting_persons(self) -> list[Spent]:
+        """The releases that protect persons, which cost each of their records as much."""
+        if self._of_persons is None or not self._of_persons.path.exists():
+            return []
+        return self._of_persons.releases()
 
     def begin(self, what: dict[str, Any], spent: Spent, limit: Limit) -> str:
         """Write down that a release will spend at most this, unless the sum would exceed the limit; its id.
@@ -125,7 +136,7 @@ class Account:
         """
         with self._locked() as handle:
             entries, end = self._read(handle)
-            before = _releases(entries)
+            before = [*_releases(entries), *self._protecting_persons()]
             check(before, spent, limit, self.path)
             number = secrets.token_hex(8)
             entry = {
