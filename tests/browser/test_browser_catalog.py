@@ -117,7 +117,7 @@ def test_choices_narrow_the_list_and_are_restored(visit, catalog):
 def test_by_keyboard_alone_a_dataset_is_found_opened_and_left(visit, catalog):
     page = visit(catalog).page
     page.keyboard.press("/")
-    assert focused(page) == "search-field"
+    page.wait_for_function("document.activeElement.id === 'search-field'")
     page.keyboard.type("stops/")  # a slash in the field is a letter
     assert page.get_by_role("searchbox").input_value() == "stops/"
     page.keyboard.press("Escape")
@@ -129,7 +129,7 @@ def test_by_keyboard_alone_a_dataset_is_found_opened_and_left(visit, catalog):
     page.wait_for_function("document.body.dataset.view === 'entry'")
     assert entry(page) == ["mpls_stops"]
     assert shown(page) == []
-    assert focused(page) == "mpls_stops-title"
+    page.wait_for_function("document.activeElement.id === 'mpls_stops-title'")
     assert page.title() == "Police stops in Minneapolis, 2017: Privmix catalog"
     page.go_back()
     page.wait_for_function("document.body.dataset.view === 'list'")

@@ -188,7 +188,10 @@ def test_after_a_killed_snakemake_the_same_command_redoes_only_what_was_lost(
     assert _of_the_data(project) == ["rule_clean/tiny", *_chain("fit")]
     assert project.snakemake("--unlock").returncode == 0
     finish(project, project.begin("reports/summary.html"))
-    assert _of_the_data(project) == sorted([*_chain("fit"), *_chain("evaluate"), "rule_report"])
+    # What SLURM had begun goes on without Snakemake: fits that came to their end meanwhile are not lost.
+    again = _of_the_data(project)
+    assert set(again) - set(_chain("fit")) == {*_chain("evaluate"), "rule_report"}
+    assert len(again) == len(set(again))
     expected = results(local)
     expected = expected[expected["mechanism"] == "dp_em_ggg_exact"].reset_index(drop=True)
     pd.testing.assert_frame_equal(results(project.folder), expected, check_exact=True)

@@ -23,9 +23,9 @@ STRETCHED = """low, high = view.points.min(axis=0), view.points.max(axis=0)
         observations = spec.observed(spec.domain.lower + (view.points - low) / (high - low) * width)"""
 SHARES = 'equal_shares(0, plan.releases, budget, "exact")'
 SPENT = 'spent = claim(ledger.events, budget, "exact")'
-PASS = "exact = standardised_pass(observations, mixture, shape.radius)"
+PASS = "standardised_pass(observations, mixture, shape.radius)"
 TAKEN_APART = "return _taken_apart(noisy, mixture, shape, multiplier * reach)"
-COUNTED = f"noisy[: len(mixture.weights)] = vector(exact, shape)[: len(mixture.weights)]\n    {TAKEN_APART}"
+COUNTED = f"noisy[: len(mixture.weights)] = values[: len(mixture.weights)]\n    {TAKEN_APART}"
 
 
 def _defect(name: str, *edits: tuple[str, str, str]) -> Change:

@@ -137,6 +137,12 @@ DRAWING = {"laplace", "normal", "standard_normal", "gumbel", "exponential", "geo
            "add_gaussian", "add_planar_laplace", "standard_gamma", "urandom"}  # fmt: skip
 
 
+# Attackers and auditors take samples and make up records of their own: what they draw hides nothing.
+OF_ATTACKERS = {
+    f"evaluate/{name}.py" for name in ("shadows", "shadow_attacks", "learned", "attribute", "audit/crafted")
+}
+
+
 def _draws(path: Path) -> set[str]:
     """Calls of a drawing method, but for the functions of the modules that write the ledger."""
     return {
@@ -155,8 +161,9 @@ def test_privacy_noise_is_drawn_nowhere_else():
     assert len(guarded) > 20
     for path in guarded:
         text = path.read_text()
-        assert not _draws(path), f"{path.name} draws {_draws(path)} past the ledger"
-        assert ".noise." not in text.replace("rng.noise,", ""), f"{path.name} reaches into the noise source"
+        excused = path.relative_to(package).as_posix() in OF_ATTACKERS
+        assert excused or not _draws(path), f"{path.name} draws {_draws(path)} past the ledger"
+        assert "rng.noise." not in text, f"{path.name} reaches into the noise source"
         assert "ledger.append" not in text, f"{path.name} writes the ledger itself"
 
 

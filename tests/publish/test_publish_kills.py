@@ -52,7 +52,7 @@ def test_after_a_hundred_random_kills_the_account_has_every_release_that_drew_no
     park.release("grid", EPSILON, out="first")  # loads everything, and says how long a release takes
     began = time.perf_counter()
     park.release("grid", EPSILON, out="second")
-    whole = time.perf_counter() - began
+    patience = 1.1 * (time.perf_counter() - began)
     diary = os.open(park.folder / "drawn", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     original = making.central
 
@@ -66,12 +66,14 @@ def test_after_a_hundred_random_kills_the_account_has_every_release_that_drew_no
     book, before = _account(park), 2
     for number in range(KILLS):
         child = _forked(lambda number=number: park.release("grid", EPSILON, out=f"out/{number}"))
-        time.sleep(generator.uniform(0, 1.1 * whole))
+        time.sleep(generator.uniform(0, patience))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         releases = book.releases()
         assert len(releases) >= 2 + os.stat(park.folder / "drawn").st_size
         assert before <= len(releases) <= before + 1
+        # About as many are killed before their noise as after it, on a busy machine too.
+        patience *= 1.1 if len(releases) == before else 0.91
         before = len(releases)
     drawn = os.stat(park.folder / "drawn").st_size
     unfinished = sum(release.events is None for release in book.releases())

@@ -26,7 +26,7 @@ def test_the_target_is_made_once(tmp_path: Path):
     project.edit("src/privmix/mechanisms/dp_em.py", "FAR = 1024.0", "FAR = 1025.0")
     project.edit("src/privmix/publish/card.py", "Intended use", "Use")
     (tmp_path / "data/clean/tiny.parquet").touch()
-    assert {rule for rule, *_ in project.planned("--", TARGET)} & {"release"} == set()
+    assert {rule for rule, *_ in project.planned(target=TARGET)} & {"release"} == set()
     # The same folder under another configuration is refused, by the command too.
     result = subprocess.run(
         [sys.executable, "-m", "privmix.cli", "release", "tiny", "--mechanism", "dp_em_ggg_exact",
