@@ -8,6 +8,8 @@ rule report:
         parquet="reports/results.parquet",
     log:
         "logs/report.log",
+    benchmark:
+        "logs/benchmarks/report.tsv"
     conda:
         "../../environment.yml"
     threads: 1

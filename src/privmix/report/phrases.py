@@ -84,7 +84,14 @@ def nearest(kilometres: Sequence[float]) -> str:
 
 def seconds(value: float) -> str:
     """A duration."""
-    return f"{value:.2f}{SPACE}s" if value < 9.995 else f"{value:.0f}{SPACE}s"
+    if value < 9.995:
+        return f"{value:.2f}{SPACE}s"
+    return f"{value:.0f}{SPACE}s" if value < 599.5 else f"{value / 60:,.0f}{SPACE}min"
+
+
+def megabytes(value: float) -> str:
+    """An amount of memory, in MB of 2^20 bytes or GB of 2^30."""
+    return f"{value:.0f}{SPACE}MB" if value < 1023.5 else f"{value / 1024:.1f}{SPACE}GB"
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:

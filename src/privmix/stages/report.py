@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 from privmix import provenance, sweep
 from privmix.artefacts import ScoresInfo, info_of, read_audit, read_clean, read_model, read_table, replacing
 from privmix.privacy.streams import stream
-from privmix.report import frames, page
+from privmix.report import frames, page, stage_usage
 from privmix.report.answer import answers
 from privmix.report.audits import proven_rows, with_shared_noise
 from privmix.report.outcomes import Material, Outcome, Run, in_order, material
+from privmix.report.stage_usage import StageUsage
 from privmix.stages import run as run_stage
 
 
@@ -44,6 +45,16 @@ def read_materials(settings: sweep.Settings) -> dict[str, Material]:
     }
 
 
+def read_usage(planned: sweep.Sweep) -> tuple[StageUsage, ...]:
+    """What the jobs of the run have used, where Snakemake has measured it."""
+    stages = []
+    for stage in sweep.BENCHMARKS:
+        paths = [Path(path) for path in planned.measured(stage)]
+        found = [stage_usage.read(path.read_text()) for path in paths if path.exists()]
+        stages.append(stage_usage.of_stage(stage, len(paths), [job for job in found if job]))
+    return tuple(stage for stage in stages if stage.planned)
+
+
 def main() -> None:
     """Read what exists, write page and results."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -62,6 +73,7 @@ def main() -> None:
         outcomes=in_order(with_shared_noise(read_outcome(job, planned) for job in planned.jobs())),
         materials=read_materials(planned.settings),
         provenance=provenance.here(),
+        usage=read_usage(planned),
     )
     tables = [outcome.scores for outcome in run.outcomes if outcome.scores is not None]
     results = frames.collect([*tables, proven_rows(run.outcomes)])
