@@ -6,6 +6,7 @@ rule report:
         html="reports/summary.html",
         csv="reports/results.csv",
         parquet="reports/results.parquet",
+        figures=directory("reports/figures"),
     log:
         "logs/report.log",
     benchmark:
@@ -22,4 +23,4 @@ rule report:
     shell:
         "python -m privmix.stages.report --configuration {params.configuration:q} "
         "--html {output.html:q} --csv {output.csv:q} --parquet {output.parquet:q} "
-        "2>&1 | tee {log:q}"
+        "--figures {output.figures:q} 2>&1 | tee {log:q}"

@@ -25,6 +25,7 @@ from privmix.report.outcomes import Material, Outcome, Run
 from privmix.report.proportions import Proportions, proportions
 from privmix.report.proven import proven
 from privmix.report.roc import roc
+from privmix.report.together import together
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Chapter:
     results: tuple[tables.ResultRow, ...]
     proportions: Proportions | None
     ledgers: tuple[ledger_view.LedgerView, ...]
+    together: tuple[str, ...]  # what it costs to publish these models together
     material: Material | None
     notes: tuple[str, ...]
 
@@ -158,6 +160,7 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
         results=tuple(tables.result_rows(run, scores, name)),
         proportions=proportions(run, name),
         ledgers=tuple(view for view in views if view),
+        together=together(run, name),
         material=material,
         notes=_notes(outcomes),
     )

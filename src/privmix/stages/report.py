@@ -3,19 +3,23 @@
 import argparse
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from matplotlib.figure import Figure
 
 from privmix import provenance, sweep
 from privmix.artefacts import ScoresInfo, info_of, read_audit, read_clean, read_model, read_table, replacing
 from privmix.privacy.streams import stream
-from privmix.report import frames, page, stage_usage
+from privmix.report import figures, frames, page, stage_usage
 from privmix.report.answer import answers
 from privmix.report.audits import proven_rows, with_shared_noise
 from privmix.report.outcomes import Material, Outcome, Run, in_order, material
 from privmix.report.stage_usage import StageUsage
 from privmix.stages import run as run_stage
+
+PAPER = ("frontier-", "roc-", "proven")  # how the names of the charts begin that papers show
 
 
 def read_outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
@@ -55,6 +59,17 @@ def read_usage(planned: sweep.Sweep) -> tuple[StageUsage, ...]:
     return tuple(stage for stage in stages if stage.planned)
 
 
+def write_figures(folder: Path, charts: Mapping[str, Figure]) -> None:
+    """The charts for wide screens as files; the others show the same, narrower."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in charts.items():
+        if name.endswith("-narrow"):
+            continue
+        for kind in ("svg", "png"):
+            with replacing(folder / f"{name.removesuffix('-wide')}.{kind}") as temporary:
+                temporary.write_bytes(figures.file(figure, name, kind))
+
+
 def main() -> None:
     """Read what exists, write page and results."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -62,6 +77,7 @@ def main() -> None:
     parser.add_argument("--html", type=Path, required=True, help="the page")
     parser.add_argument("--csv", type=Path, required=True, help="tidy results")
     parser.add_argument("--parquet", type=Path, required=True, help="the same as Parquet")
+    parser.add_argument("--figures", type=Path, help="a folder for the page's charts, as SVG and PNG")
     arguments = parser.parse_args()
 
     configuration = json.loads(arguments.configuration)
@@ -80,13 +96,16 @@ def main() -> None:
     scores = frames.Scores(results)
     found = answers(run, scores)
     beside = [os.path.relpath(path, arguments.html.parent) for path in (arguments.csv, arguments.parquet)]
-    html = page.render(run, scores, found, *beside)
+    with figures.kept(*PAPER) as charts:
+        html = page.render(run, scores, found, *beside)
     with replacing(arguments.csv) as temporary:
         results.to_csv(temporary, index=False)
     with replacing(arguments.parquet) as temporary:
         pq.write_table(frames.to_table(results), temporary, compression="zstd")
     with replacing(arguments.html) as temporary:
         temporary.write_text(html, encoding="utf-8")
+    if arguments.figures:
+        write_figures(arguments.figures, charts)
     for answer in found:
         print(f"{answer.dataset}, {answer.trust}: {answer.headline}")
     print(f"The report is {arguments.html}")
