@@ -19,7 +19,7 @@ from privmix.report.frames import Scores
 from privmix.report.frontier import Frontier, frontier
 from privmix.report.guarantee import protected_unit
 from privmix.report.knowledge import BADGES, MEANINGS
-from privmix.report.methods import mechanism_rows
+from privmix.report.methods import mechanism_rows, method_cards
 from privmix.report.nearby import NearbyRow, nearby_rows
 from privmix.report.outcomes import Material, Outcome, Run
 from privmix.report.proportions import Proportions, proportions
@@ -107,6 +107,7 @@ def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str
         failing=failing(run),
         proven=proven(run, compared),
         mechanisms=mechanism_rows(run),
+        methods=method_cards(),
         unit=protected_unit(run),
         others=list(attacks.OTHERS.values()),
         badges=BADGES,

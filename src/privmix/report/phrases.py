@@ -66,6 +66,14 @@ def odds(epsilon: float) -> str:
     return f"×{factor:,.0f}" if 100 <= factor < 1e9 else f"×{plain(float(f'{factor:.3g}'))}"
 
 
+def belief(before: float, epsilon: float) -> str:
+    """How sure an observer can be at most, who held something for so probable: the odds grow by e^ε (Bayes).
+
+    (Dwork and Roth 2014, section 2.3.2; Kasiviswanathan and Smith 2014.)
+    """
+    return percent(before / (before + (1 - before) * math.exp(-epsilon)))
+
+
 def distance(kilometres: float) -> str:
     """A distance in metres or kilometres."""
     if kilometres < 0.001:
