@@ -26,6 +26,7 @@ def test_every_method_of_the_registry_has_a_card(glossary):
     words = words_of(glossary)
     for card in cards.values():
         assert all((card.trust, card.does, card.guarantee, card.use)), card
+        assert card.does.endswith("."), "a whole sentence"
         assert f"{card.method} {card.trust} {card.does} {card.guarantee} {card.use}" in words
     assert cards["non_private"].guarantee == "none"
     assert cards["tree_response"].trust == "local"

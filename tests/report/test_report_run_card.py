@@ -45,14 +45,16 @@ def measured(tmp_path):
 
 def test_each_stage_is_told_by_its_jobs_seconds_and_memory(measured):
     words = words_of(measured)
-    assert "clean 2 2 1.75 s 1.25 s 100 MB" in words
-    assert "fit 32 3 59 s 30 s 2.0 GB" in words, "of this run alone, and no job counts for one not measured"
+    assert "clean 2 1.75 s 1.25 s 100 MB" in words
+    assert "fit 3 of 32 59 s 30 s 2.0 GB" in words, (
+        "of this run alone, and no job counts for one not measured"
+    )
 
 
 def test_what_was_not_measured_has_no_number(measured):
     words = words_of(measured)
-    assert "download 2 0 – – –" in words
-    assert "audit 15 0 – – –" in words, "a file without a line is no measurement"
+    assert "download 0 of 2 – – –" in words
+    assert "audit 0 of 15 – – –" in words, "a file without a line is no measurement"
 
 
 def test_without_benchmark_files_the_page_says_so(rendered):

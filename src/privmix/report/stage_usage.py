@@ -30,6 +30,11 @@ class StageUsage:
     largest_seconds: float | None
     largest_mb: float | None
 
+    @property
+    def unmeasured(self) -> int:
+        """How many of its jobs ran without being measured, or did not run."""
+        return self.planned - self.measured
+
 
 def read(text: str) -> JobUsage | None:
     """The last line of a benchmark file; None where it holds no time, as after a crash."""
