@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 .PHONY: report test environment lock
 report: $(READY)
 	$(VENV)/bin/snakemake --cores all reports/summary.html
+	@echo "Open $(CURDIR)/reports/summary.html"
 
 # The environment alone, for a cluster's login node.
 environment: $(READY)

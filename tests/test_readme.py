@@ -8,6 +8,7 @@ import yaml
 
 from privmix.catalog import store
 from privmix.mechanisms.registry import METHODS
+from privmix.report.methods import PROMISES
 from privmix.settings import Release, Settings, load
 
 ROOT = Path(__file__).parents[1]
@@ -42,3 +43,13 @@ def test_every_method_is_in_the_table_and_the_picture_is_there():
     assert [name for name in METHODS if f"`{name}`" not in TEXT] == []
     for picture in re.findall(r"!\[.*?\]\((.*?)\)", TEXT):
         assert (ROOT / picture).is_file()
+        assert (ROOT / picture).stat().st_size < 400_000, "a README loads quickly"
+
+
+def test_the_table_promises_what_the_page_does():
+    assert set(PROMISES) == set(METHODS)
+    for method, (guarantee, use) in PROMISES.items():
+        (row,) = [line for line in TEXT.splitlines() if re.match(rf"\| (`\w+`, )?`{method}`.*\| .*\|$", line)]
+        *_, promised, when, _ = re.split(r"\s*(?<!\\)\|\s*", row)
+        assert guarantee in ([promised] if promised == guarantee else re.split(r", (?=\()", promised)), method
+        assert use == when, method

@@ -1,6 +1,7 @@
 """Where a result comes from: versions of code, packages and machine."""
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -101,6 +102,7 @@ class Provenance:
     modified: bool
     python: str
     machine: str
+    processor: str  # "" where the system does not say
     cores: int
     packages: tuple[tuple[str, str], ...]
 
@@ -113,6 +115,16 @@ def _git(*arguments: str) -> str:
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
+def _processor() -> str:
+    """The processor's own name: seconds mean little without it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    return platform.processor()
+
+
 def here() -> Provenance:
     """The provenance of this process."""
     return Provenance(
@@ -120,6 +132,7 @@ def here() -> Provenance:
         modified=bool(_git("status", "--porcelain", "--untracked-files=no")),
         python=platform.python_version(),
         machine=f"{platform.system()} {platform.machine()}",
+        processor=_processor(),
         cores=os.cpu_count() or 1,
         packages=tuple((name, importlib.metadata.version(name)) for name in SHOWN_PACKAGES),
     )

@@ -21,6 +21,15 @@ MODEL = "data/models/{dataset}/{mechanism}/eps-{epsilon}.json"
 AUDIT = "data/audits/{mechanism}/eps-{epsilon}.json"
 RELEASE = "releases/{dataset}/{mechanism}/eps-{epsilon}"
 SCORES = "data/scores/{dataset}/{mechanism}/eps-{epsilon}.parquet"
+# What Snakemake measured of each job, by stage, in the order of the pipeline.
+BENCHMARKS = {
+    "download": "logs/benchmarks/download/{dataset}.tsv",
+    "clean": "logs/benchmarks/clean/{dataset}.tsv",
+    "privatise": "logs/benchmarks/privatise/{dataset}/{mechanism}/eps-{epsilon}.tsv",
+    "fit": "logs/benchmarks/fit/{dataset}/{mechanism}/eps-{epsilon}.tsv",
+    "evaluate": "logs/benchmarks/evaluate/{dataset}/{mechanism}/eps-{epsilon}.tsv",
+    "audit": "logs/benchmarks/audit/{mechanism}/eps-{epsilon}.tsv",
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,15 @@ class Sweep:
             for mechanism, method in self.mechanisms.items()
             for epsilon in (self.settings.epsilons if method.private else (math.inf,))
         ]
+
+    def measured(self, stage: str) -> list[str]:
+        """The benchmark files of all jobs of a stage, each once."""
+        jobs = self.jobs()
+        if stage == "privatise":
+            jobs = [job for job in jobs if self.mechanisms[job.mechanism].trust != "central"]
+        elif stage == "audit":
+            jobs = [job for job in jobs if math.isfinite(job.epsilon)]
+        return list(dict.fromkeys(job.path(BENCHMARKS[stage]) for job in jobs))
 
     def kinds(self) -> list[tuple[str, str]]:
         """The units and relations for which the datasets ask, each once."""

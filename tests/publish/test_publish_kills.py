@@ -13,9 +13,10 @@ from walks_park import ROWS
 
 from privmix.artefacts import clean_info
 from privmix.errors import UserError
+from privmix.privacy.together import Spent, summed
 from privmix.publish import card, checks, making, page, spending
 from privmix.publish.contents import CHECKSUMS
-from privmix.publish.spending import Account, Limit, Spent, summed
+from privmix.publish.spending import Account, Limit
 
 EPSILON = 0.01
 KILLS = 100

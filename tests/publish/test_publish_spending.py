@@ -9,8 +9,9 @@ import pytest
 from privmix.errors import UserError
 from privmix.privacy.accounting import Claim, account
 from privmix.privacy.ledger import Gaussian, Laplace, PlanarLaplace, Selection
+from privmix.privacy.together import Spent, summed
 from privmix.publish import spending
-from privmix.publish.spending import Account, Limit, Spent, summed
+from privmix.publish.spending import Account, Limit
 
 CONTENT = "ab" * 32
 

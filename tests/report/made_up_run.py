@@ -100,13 +100,14 @@ HOMES = MadeUpData("homes", geographic=True, isolated=True)  # everybody has one
 SURVEY = MadeUpData("survey", dimensions=4, visibility="public", rows=800)
 
 
-def render(root: Path, configuration: dict[str, Any]) -> str:
-    """Run the report stage in `root` and give back its page."""
+def render(root: Path, configuration: dict[str, Any], figures: str | None = None) -> str:
+    """Run the report stage in `root` and give back its page; charts go to the folder `figures`."""
     from privmix.stages import report
 
     arguments = ["report", "--configuration", json.dumps(configuration)]
     for kind, name in (("html", "summary.html"), ("csv", "results.csv"), ("parquet", "results.parquet")):
         arguments += [f"--{kind}", f"reports/{name}"]
+    arguments += ["--figures", figures] if figures else []
     with contextlib.chdir(root), mock.patch.object(sys, "argv", arguments):
         report.main()
     return (root / "reports/summary.html").read_text(encoding="utf-8")

@@ -44,3 +44,15 @@ def test_chunks_hold_rules_that_exist_and_are_of_one_mechanism():
     assert set(groups) <= set(RULES)
     assert set(groups.values()) == {"{dataset}.{mechanism}", "{mechanism}"}
     assert {entry.split("=")[0] for entry in chunked["group-components"]} == set(groups.values())
+
+
+def test_every_rule_is_measured_but_a_release():
+    """A benchmark holds times; of a release nothing finer than a day is kept."""
+    assert {name for name, text in RULES.items() if "    benchmark:\n" not in text} == {"release"}
+
+
+def test_what_was_measured_is_no_input_of_the_report():
+    """Else a run from before there were benchmarks would be made again, to measure it."""
+    inputs = RULES["report"].split("    output:")[0]
+    assert "BENCHMARKS" not in inputs
+    assert "logs/" not in inputs

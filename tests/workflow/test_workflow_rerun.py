@@ -1,6 +1,8 @@
 """Rerun only what changed: every edit reruns the stages that depend on it and no other."""
 
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,47 @@ def test_the_run_makes_what_it_promises(finished: Path):
         job for job in PRIVATE if job[0] == "randomized_response"
     }  # the others are too dear here
     assert "<html" in (finished / "reports/summary.html").read_text()[:500]
+    charts = {path.name for path in (finished / "reports/figures").glob("[!.]*")}
+    assert {"frontier-tiny.svg", "frontier-tiny.png", "proven.svg", "roc-loss-tiny.png"} <= charts
+
+
+def test_every_job_was_measured_and_the_page_says_so(finished: Path):
+    measured = {path.parent.name for path in (finished / "logs/benchmarks").rglob("*.tsv")}
+    assert {"download", "clean", "dp_em_ggg_exact", "randomized_response"} <= measured
+    words = re.sub(r"<[^>]+>|\s+", " ", (finished / "reports/summary.html").read_text())
+    for stage, jobs in {
+        "download": 1,
+        "clean": 1,
+        "privatise": 2,
+        "fit": 5,
+        "evaluate": 5,
+        "audit": 4,
+    }.items():
+        assert re.search(rf"\b{stage} +{jobs} +[\d.]+ (s|min) ", words), stage
+
+
+def test_jobs_whose_measurement_is_lost_are_not_done_again(project: Project):
+    shutil.rmtree(project.folder / "logs/benchmarks")
+    assert project.planned() == set()
+
+
+def test_the_last_words_are_the_answers_and_the_page_in_lines_that_fit(project: Project):
+    command = project.command("--force", "reports/summary.html")
+    environment = {**project.environment(), "COLUMNS": "60"}
+    said = subprocess.run(
+        command, cwd=project.folder, env=environment, capture_output=True, text=True, check=True
+    ).stderr
+    end = said[said.index("steps (100%) done") :].splitlines()
+    assert end[2].startswith("tiny, central: At ε = 1, dp_em_ggg_exact")
+    last = end.index("The report is reports/summary.html")
+    assert max(map(len, end[2 : last + 1])) <= 60
+    assert len(end) - last <= 5, "little of Snakemake's own comes after"
+
+
+def test_a_run_without_a_report_has_no_last_words(project: Project):
+    said = project.snakemake("--force", "data/clean/tiny.parquet")
+    assert said.returncode == 0
+    assert "The report is" not in said.stderr
 
 
 def test_a_second_call_has_nothing_to_do(project: Project):

@@ -3,6 +3,8 @@ rule audit:
         audit=sweep.AUDIT,
     log:
         "logs/audit/{mechanism}/eps-{epsilon}.log",
+    benchmark:
+        sweep.BENCHMARKS["audit"]
     conda:
         "../../environment.yml"
     threads: 1

@@ -7,6 +7,8 @@ rule catalog:
         package="data/datapackage.json",
     log:
         "logs/catalog.log",
+    benchmark:
+        "logs/benchmarks/catalog.tsv"
     conda:
         "../../environment.yml"
     threads: 1

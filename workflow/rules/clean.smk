@@ -6,6 +6,8 @@ rule clean:
         clean=sweep.CLEAN,
     log:
         "logs/clean/{dataset}.log",
+    benchmark:
+        sweep.BENCHMARKS["clean"]
     conda:
         "../../environment.yml"
     threads: 1

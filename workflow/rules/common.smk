@@ -1,6 +1,8 @@
 # What rules ask about the run; no rule stands here.
 import shlex
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 
 from privmix import resources as needs
@@ -10,6 +12,7 @@ from privmix.catalog import store
 from privmix.errors import UserError
 from privmix.mechanisms.registry import module_of
 from privmix.provenance import code_version
+from privmix.stages import picture
 
 try:
     SWEEP = sweep.plan(config)
@@ -20,6 +23,11 @@ except UserError as error:
 # replaces Snakemake's, so that strictness must be said again: without it a failure before `| tee` is a success.
 BIN = shlex.quote(str(Path(sys.executable).parent))
 shell.prefix(f"set -euo pipefail; export PATH={BIN}:$PATH; ")
+
+
+# What the report says for the terminal, and when it said so before this run.
+SAID = Path("logs/report.log")
+SAID_BEFORE = SAID.stat().st_mtime_ns if SAID.exists() else None
 
 
 wildcard_constraints:
@@ -221,3 +229,29 @@ def incomplete_report():
             *kinds,
         ]
     )
+
+
+def browser(wildcards):
+    """The browser for the picture; asked for before anything runs."""
+    try:
+        return picture.browser()
+    except UserError as error:
+        sys.exit(f"privmix: {error}")
+
+
+def last_words():
+    """What the report of this run says, in lines that fit the terminal; none where no report was made."""
+    now = SAID.stat().st_mtime_ns if SAID.exists() else None
+    if now == SAID_BEFORE:
+        return []
+    width = shutil.get_terminal_size().columns
+    sentences = [
+        line
+        for line in SAID.read_text(encoding="utf-8").splitlines()
+        if not line.startswith("privmix report:")  # what it has used on a cluster
+    ]
+    return [
+        "",
+        *(textwrap.fill(line, width, subsequent_indent="  ") for line in sentences),
+        "",
+    ]

@@ -6,6 +6,8 @@ rule download:
         raw=sweep.RAW,
     log:
         "logs/download/{dataset}.log",
+    benchmark:
+        sweep.BENCHMARKS["download"]
     conda:
         "../../environment.yml"
     threads: 1

@@ -7,6 +7,8 @@ rule evaluate:
         scores=sweep.SCORES,
     log:
         "logs/evaluate/{dataset}/{mechanism}/eps-{epsilon}.log",
+    benchmark:
+        sweep.BENCHMARKS["evaluate"]
     conda:
         "../../environment.yml"
     threads: 1

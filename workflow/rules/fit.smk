@@ -5,6 +5,8 @@ rule fit:
         model=sweep.MODEL,
     log:
         "logs/fit/{dataset}/{mechanism}/eps-{epsilon}.log",
+    benchmark:
+        sweep.BENCHMARKS["fit"]
     conda:
         "../../environment.yml"
     threads: 1

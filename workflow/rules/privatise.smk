@@ -5,6 +5,8 @@ rule privatise:
         private=sweep.PRIVATE,
     log:
         "logs/privatise/{dataset}/{mechanism}/eps-{epsilon}.log",
+    benchmark:
+        sweep.BENCHMARKS["privatise"]
     conda:
         "../../environment.yml"
     threads: 1

@@ -1,5 +1,6 @@
 # A release is made once. Neither newer code nor a newer clean file makes it anew, which would cost its ε again; and
-# its folder is write-protected, so that Snakemake refuses to replace it.
+# its folder is write-protected, so that Snakemake refuses to replace it. It has no benchmark: how long it took and how
+# much memory depends on the records and on noise that nobody may redraw, and nothing finer than a day is kept of it.
 rule release:
     input:
         entry=entry,

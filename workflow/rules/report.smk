@@ -6,8 +6,11 @@ rule report:
         html="reports/summary.html",
         csv="reports/results.csv",
         parquet="reports/results.parquet",
+        figures=directory("reports/figures"),
     log:
         "logs/report.log",
+    benchmark:
+        "logs/benchmarks/report.tsv"
     conda:
         "../../environment.yml"
     threads: 1
@@ -20,4 +23,4 @@ rule report:
     shell:
         "python -m privmix.stages.report --configuration {params.configuration:q} "
         "--html {output.html:q} --csv {output.csv:q} --parquet {output.parquet:q} "
-        "2>&1 | tee {log:q}"
+        "--figures {output.figures:q} 2>&1 | tee {log:q}"

@@ -1,5 +1,7 @@
-"""Posterior samples from noised statistics (Foulds, Geumlek, Welling, Chaudhuri 2016, "On the theory and practice of
-privacy-preserving Bayesian data analysis", §4).
+"""Posterior samples: a mixture drawn from its posterior given noised statistics (Foulds et al. 2016).
+
+(Foulds, Geumlek, Welling, Chaudhuri 2016, "On the theory and practice of privacy-preserving Bayesian data analysis",
+§4.)
 
 Privacy. A Gaussian mixture with labels is an exponential family, so all that a conjugate posterior needs of the records
 are their counts, sums and second moments. Those are released with Gaussian noise, as one vector, T times: each

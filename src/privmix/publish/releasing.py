@@ -27,6 +27,7 @@ from privmix.mechanisms.base import Records, Release, Reports
 from privmix.privacy.accounting import Claim
 from privmix.privacy.ledger import Event
 from privmix.privacy.streams import fresh
+from privmix.privacy.together import Spent
 from privmix.publish import card, checks, folder, making, page, spending, synthetic
 from privmix.publish.contents import (
     CARD,
@@ -41,7 +42,7 @@ from privmix.publish.contents import (
     checksums,
 )
 from privmix.publish.making import Task
-from privmix.publish.spending import Account, Limit, Spent
+from privmix.publish.spending import Account, Limit
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ import contextlib
 import io
 import re
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Literal
 
 import matplotlib as mpl
 from markupsafe import Markup, escape
@@ -47,6 +49,11 @@ STYLE = {
     "grid.linewidth": 0.7,
     "path.simplify": True,
 }
+
+
+DPI = 200  # of a picture as a file
+# Which pictures are kept, by the beginning of their names, and those that were.
+_KEPT: ContextVar[tuple[tuple[str, ...], dict[str, Figure]]] = ContextVar("kept", default=((), {}))
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,36 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
         yield Figure(figsize=(width, height))
 
 
+@contextlib.contextmanager
+def kept(*beginnings: str) -> Iterator[dict[str, Figure]]:
+    """The pictures with such names that go on a page meanwhile: as files they must be the same, not drawn again."""
+    found: dict[str, Figure] = {}
+    token = _KEPT.set((beginnings, found))
+    try:
+        yield found
+    finally:
+        _KEPT.reset(token)
+
+
+def file(figure: Figure, name: str, kind: Literal["svg", "png"]) -> bytes:
+    """A figure that a page shows as a file for papers: the light scheme on white, letters as outlines.
+
+    Lines that have names get a legend, which on a page stands beside the figure.
+    """
+    handles, _ = figure.axes[0].get_legend_handles_labels()
+    if handles and not figure.legends:
+        figure.legend(
+            handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9
+        )
+    stream = io.BytesIO()
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    with mpl.rc_context({**STYLE, "svg.hashsalt": name, "svg.fonttype": "path"}):
+        figure.savefig(
+            stream, format=kind, dpi=DPI, facecolor="white", bbox_inches="tight", metadata=metadata
+        )
+    return stream.getvalue()
+
+
 def svg(figure: Figure, name: str, label: str) -> Markup:
     """The figure as an SVG element for an HTML page; `name` must be unique on the page."""
     stream = io.StringIO()
@@ -131,6 +168,9 @@ def svg(figure: Figure, name: str, label: str) -> Markup:
     head = re.match(r"<svg[^>]*>", text).group()
     box = re.search(r'viewBox="[^"]+"', head).group()
     opening = f'<svg {box} role="img" aria-label="{escape(label)}">'
+    beginnings, found = _KEPT.get()
+    if name.startswith(beginnings):
+        found[name] = figure
     return Markup(opening + text[len(head) :].strip())
 
 

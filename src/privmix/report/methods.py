@@ -1,4 +1,4 @@
-"""The mechanisms of a run: what each is called, what it is made of, and what its method does."""
+"""The methods: what each does, promises and is for; and what the mechanisms of a run are made of."""
 
 import inspect
 import sys
@@ -6,6 +6,53 @@ from dataclasses import dataclass
 
 from privmix.mechanisms import registry
 from privmix.report.outcomes import Run
+
+# What each method promises, and when to take it: as in the README's table, which a test compares.
+PROMISES = {
+    "non_private": ("none", "the ceiling of every gap"),
+    "noisy_tree": ("ε, or (ε, δ)", "up to 3 coordinates: the most accurate here"),
+    "tree_then_moments": ("(ε, δ)", "up to 3 coordinates, if the shape of clusters matters"),
+    "noisy_grid": ("ε", "up to 4 coordinates: the simple one to compare with"),
+    "noisy_moments": ("(ε, δ)", "4 to 30 coordinates"),
+    "output_noise": ("(ε, δ)", "the textbook's output perturbation; large N and ε"),
+    "dp_sgd": ("(ε, δ)", "the textbook's gradient perturbation"),
+    "posterior_sample": ("(ε, δ)", "where uncertainty must be stated"),
+    "dp_em": ("(ε, δ)", "the published method, corrected"),
+    "tree_response": ("ε", "up to 3 coordinates: the most accurate that asks everybody at once"),
+    "adaptive_tree_response": ("ε", "up to 3 coordinates, if people can be asked in rounds"),
+    "randomized_response": ("ε", "the simple one to compare with"),
+    "laplace_input": ("ε", "the textbook's input perturbation; more than 3 coordinates"),
+    "gaussian_input": ("(ε, δ)", "the textbook's input perturbation; more than 3 coordinates"),
+    "planar_laplace": (
+        "ε for places within `within_m` metres, up to 70° of latitude, and in proportion beyond",
+        "places that must stay roughly right; never to be compared with the others by ε",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class MethodCard:
+    """A method of the registry, in a run or not."""
+
+    method: str
+    trust: str
+    does: str
+    guarantee: str
+    use: str
+
+
+def method_cards() -> list[MethodCard]:
+    """Every method there is, in the order of the README."""
+    cards = []
+    for method, (guarantee, use) in PROMISES.items():
+        kind = registry.method_class(method)
+        trust = kind.trust if kind.private else "no privacy"
+        cards.append(
+            MethodCard(
+                method, trust, _first_line(sys.modules[kind.__module__]), guarantee.replace("`", ""), use
+            )
+        )
+    return cards
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from privmix.artefacts import Audit, CleanData, CleanInfo, Domain, ModelFile, ScoresInfo, Trust
 from privmix.catalog.entry import Entry
 from privmix.provenance import Provenance
+from privmix.report.stage_usage import StageUsage
 from privmix.settings import Settings
 
 SHOWN_POINTS = 5000
@@ -122,6 +123,7 @@ class Run:
     outcomes: tuple[Outcome, ...]  # as `in_order` puts them
     materials: Mapping[str, Material]  # without the datasets that were not cleaned
     provenance: Provenance
+    usage: tuple[StageUsage, ...] = ()  # of the stages before the report
 
     @property
     def trust(self) -> dict[str, str]:

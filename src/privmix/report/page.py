@@ -19,12 +19,13 @@ from privmix.report.frames import Scores
 from privmix.report.frontier import Frontier, frontier
 from privmix.report.guarantee import protected_unit
 from privmix.report.knowledge import BADGES, MEANINGS
-from privmix.report.methods import mechanism_rows
+from privmix.report.methods import mechanism_rows, method_cards
 from privmix.report.nearby import NearbyRow, nearby_rows
 from privmix.report.outcomes import Material, Outcome, Run
 from privmix.report.proportions import Proportions, proportions
 from privmix.report.proven import proven
 from privmix.report.roc import roc
+from privmix.report.together import together
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Chapter:
     results: tuple[tables.ResultRow, ...]
     proportions: Proportions | None
     ledgers: tuple[ledger_view.LedgerView, ...]
+    together: tuple[str, ...]  # what it costs to publish these models together
     material: Material | None
     notes: tuple[str, ...]
 
@@ -105,6 +107,7 @@ def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str
         failing=failing(run),
         proven=proven(run, compared),
         mechanisms=mechanism_rows(run),
+        methods=method_cards(),
         unit=protected_unit(run),
         others=list(attacks.OTHERS.values()),
         badges=BADGES,
@@ -158,6 +161,7 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
         results=tuple(tables.result_rows(run, scores, name)),
         proportions=proportions(run, name),
         ledgers=tuple(view for view in views if view),
+        together=together(run, name),
         material=material,
         notes=_notes(outcomes),
     )

@@ -66,6 +66,14 @@ def odds(epsilon: float) -> str:
     return f"×{factor:,.0f}" if 100 <= factor < 1e9 else f"×{plain(float(f'{factor:.3g}'))}"
 
 
+def belief(before: float, epsilon: float) -> str:
+    """How sure an observer can be at most, who held something for so probable: the odds grow by e^ε (Bayes).
+
+    (Dwork and Roth 2014, section 2.3.2; Kasiviswanathan and Smith 2014.)
+    """
+    return percent(before / (before + (1 - before) * math.exp(-epsilon)))
+
+
 def distance(kilometres: float) -> str:
     """A distance in metres or kilometres."""
     if kilometres < 0.001:
@@ -84,7 +92,14 @@ def nearest(kilometres: Sequence[float]) -> str:
 
 def seconds(value: float) -> str:
     """A duration."""
-    return f"{value:.2f}{SPACE}s" if value < 9.995 else f"{value:.0f}{SPACE}s"
+    if value < 9.995:
+        return f"{value:.2f}{SPACE}s"
+    return f"{value:.0f}{SPACE}s" if value < 599.5 else f"{value / 60:,.0f}{SPACE}min"
+
+
+def megabytes(value: float) -> str:
+    """An amount of memory, in MB of 2^20 bytes or GB of 2^30."""
+    return f"{value:.0f}{SPACE}MB" if value < 1023.5 else f"{value / 1024:.1f}{SPACE}GB"
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:

@@ -35,7 +35,7 @@ def proven(run: Run, looks: Mapping[str, Series]) -> Markup | None:
             found = [max(line[epsilon], low) for epsilon in sorted(line)]
             axes.plot(
                 sorted(line), found, color=look.colour, linewidth=1.4, linestyle=look.line, marker=look.marker,
-                markersize=5,
+                markersize=5, label=look.label,
             )  # fmt: skip
         axes.set(xscale="log", yscale="log", xlim=(x[0], high), ylim=(low, high))
         axes.set_xticks(claims, [plain(claim) for claim in claims])

@@ -51,6 +51,7 @@ def roc(
             look = looks.get(outcome.mechanism)
             axes.plot(
                 *curve.T, color=look.colour if look else INK, linewidth=1.4, linestyle=look.line if look else "-",
+                label=look.label if look else outcome.mechanism,
             )  # fmt: skip
         axes.set(xscale="log", yscale="log", xlim=(start, 1), ylim=(start, 1))
         ticks = 10.0 ** np.arange(np.log10(start).round(), 1)

@@ -7,11 +7,12 @@ from privmix import stages
 from privmix.artefacts import read_clean
 from privmix.catalog import store
 from privmix.errors import UserError
+from privmix.privacy.together import summed
 from privmix.publish import checks, subject
 from privmix.publish.contents import ReleasedModel
 from privmix.publish.making import Task
 from privmix.publish.releasing import Order, release
-from privmix.publish.spending import Account, Limit, summed
+from privmix.publish.spending import Account, Limit
 from privmix.stages import job as jobs
 
 

@@ -3,18 +3,23 @@
 import argparse
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from matplotlib.figure import Figure
 
 from privmix import provenance, sweep
 from privmix.artefacts import ScoresInfo, info_of, read_audit, read_clean, read_model, read_table, replacing
 from privmix.privacy.streams import stream
-from privmix.report import frames, page
+from privmix.report import figures, frames, page, stage_usage
 from privmix.report.answer import answers
 from privmix.report.audits import proven_rows, with_shared_noise
 from privmix.report.outcomes import Material, Outcome, Run, in_order, material
+from privmix.report.stage_usage import StageUsage
 from privmix.stages import run as run_stage
+
+PAPER = ("frontier-", "roc-", "proven")  # how the names of the charts begin that papers show
 
 
 def read_outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
@@ -44,6 +49,27 @@ def read_materials(settings: sweep.Settings) -> dict[str, Material]:
     }
 
 
+def read_usage(planned: sweep.Sweep) -> tuple[StageUsage, ...]:
+    """What the jobs of the run have used, where Snakemake has measured it."""
+    stages = []
+    for stage in sweep.BENCHMARKS:
+        paths = [Path(path) for path in planned.measured(stage)]
+        found = [stage_usage.read(path.read_text()) for path in paths if path.exists()]
+        stages.append(stage_usage.of_stage(stage, len(paths), [job for job in found if job]))
+    return tuple(stage for stage in stages if stage.planned)
+
+
+def write_figures(folder: Path, charts: Mapping[str, Figure]) -> None:
+    """The charts for wide screens as files; the others show the same, narrower."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in charts.items():
+        if name.endswith("-narrow"):
+            continue
+        for kind in ("svg", "png"):
+            with replacing(folder / f"{name.removesuffix('-wide')}.{kind}") as temporary:
+                temporary.write_bytes(figures.file(figure, name, kind))
+
+
 def main() -> None:
     """Read what exists, write page and results."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -51,6 +77,7 @@ def main() -> None:
     parser.add_argument("--html", type=Path, required=True, help="the page")
     parser.add_argument("--csv", type=Path, required=True, help="tidy results")
     parser.add_argument("--parquet", type=Path, required=True, help="the same as Parquet")
+    parser.add_argument("--figures", type=Path, help="a folder for the page's charts, as SVG and PNG")
     arguments = parser.parse_args()
 
     configuration = json.loads(arguments.configuration)
@@ -62,19 +89,23 @@ def main() -> None:
         outcomes=in_order(with_shared_noise(read_outcome(job, planned) for job in planned.jobs())),
         materials=read_materials(planned.settings),
         provenance=provenance.here(),
+        usage=read_usage(planned),
     )
     tables = [outcome.scores for outcome in run.outcomes if outcome.scores is not None]
     results = frames.collect([*tables, proven_rows(run.outcomes)])
     scores = frames.Scores(results)
     found = answers(run, scores)
     beside = [os.path.relpath(path, arguments.html.parent) for path in (arguments.csv, arguments.parquet)]
-    html = page.render(run, scores, found, *beside)
+    with figures.kept(*PAPER) as charts:
+        html = page.render(run, scores, found, *beside)
     with replacing(arguments.csv) as temporary:
         results.to_csv(temporary, index=False)
     with replacing(arguments.parquet) as temporary:
         pq.write_table(frames.to_table(results), temporary, compression="zstd")
     with replacing(arguments.html) as temporary:
         temporary.write_text(html, encoding="utf-8")
+    if arguments.figures:
+        write_figures(arguments.figures, charts)
     for answer in found:
         print(f"{answer.dataset}, {answer.trust}: {answer.headline}")
     print(f"The report is {arguments.html}")

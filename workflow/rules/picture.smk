@@ -1,0 +1,23 @@
+# The README's picture, of a run with the default configuration:  snakemake --cores all docs/report.png
+# `update`, because without it Snakemake deletes the old picture before there is a new one.
+rule picture:
+    input:
+        html="reports/summary.html",
+    output:
+        png=update("docs/report.png"),
+    log:
+        "logs/picture.log",
+    benchmark:
+        "logs/benchmarks/picture.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=memory,
+        runtime=minutes(),
+    params:
+        code=stage_code("picture"),
+        browser=browser,
+    shell:
+        "python -m privmix.stages.picture --browser {params.browser:q} --html {input.html:q} "
+        "--output {output.png:q} 2>&1 | tee {log:q}"
