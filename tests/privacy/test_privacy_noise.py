@@ -138,9 +138,7 @@ DRAWING = {"laplace", "normal", "standard_normal", "gumbel", "exponential", "geo
 
 
 # Attackers and auditors take samples and make up records of their own: what they draw hides nothing.
-OF_ATTACKERS = {
-    f"evaluate/{name}.py" for name in ("shadows", "shadow_attacks", "learned", "attribute", "audit/crafted")
-}
+ATTACKS = ("shadows", "shadow_attacks", "learned", "attribute", "audit/crafted")
 
 
 def _draws(path: Path) -> set[str]:

@@ -5,8 +5,8 @@ others leave of the limit; the others by basic composition with what they might 
 3.16). Where some guarantees are for a unit replaced and some for one added or removed, all are brought to the former:
 twice the ε (ibid., Theorem 2.2; of δ, e^ε + 1 times as much).
 
-That is the sum of releases which were planned beforehand. If whether and how to release again is decided in the light of
-earlier releases, a limit on the sum is proven for basic composition (privacy filters: Rogers, Roth, Ullman, Vadhan
+That is the sum of releases which were planned beforehand. If whether and how to release again is decided in the light
+of earlier releases, a limit on the sum is proven for basic composition (privacy filters: Rogers, Roth, Ullman, Vadhan
 2016) and for Rényi orders fixed beforehand (Feldman, Zrnic 2021), not for loss distributions of mixed kinds: plan your
 releases, or keep the plain sum of their ε below the limit.
 """
