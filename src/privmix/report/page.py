@@ -4,15 +4,15 @@ import math
 from dataclasses import dataclass
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from privmix.artefacts import Fitted
 from privmix.evaluate.limits import swap
-from privmix.report import attacks, ledger_view, phrases, portraits, tables
+from privmix.report import attacks, download, ledger_view, live, phrases, portraits, tables
 from privmix.report.alarm import reach
 from privmix.report.answer import Answer
 from privmix.report.audits import audit_rows, failing
+from privmix.report.environment import environment
 from privmix.report.exposure import unlimited, worst_person
 from privmix.report.figures import INK, Series, series
 from privmix.report.frames import Scores
@@ -60,6 +60,7 @@ class Chapter:
     description: str
     answers: tuple[Answer, ...]
     frontier: Frontier | None
+    chart: live.Chart | None  # the same for scripts
     portraits: Portraits | None
     person: str | None
     limited: bool  # whether the guarantee limits the average attack
@@ -79,21 +80,23 @@ class Chapter:
     notes: tuple[str, ...]
 
 
-def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str) -> str:
-    """The whole page as HTML; `csv` and `parquet` are the relative addresses of the results."""
+def render(
+    run: Run,
+    scores: Scores,
+    found: list[Answer],
+    csv: download.Attached,
+    parquet: download.Attached,
+    catalog: str | None = None,
+) -> str:
+    """The whole page as HTML; `csv` and `parquet` are the results, `catalog` the relative address of its page."""
     looks = series(run.private, run.trust)
     compared = {name: look for name, look in looks.items() if look.comparable}
-    environment = Environment(
-        loader=PackageLoader("privmix.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(p=phrases, inf=math.inf, exp=lambda x: math.exp(min(x, 700.0)))
-    return environment.get_template("page.html").render(
+    made = environment()
+    made.globals.update(exp=lambda x: math.exp(min(x, 700.0)))
+    chapters = [chapter(run, scores, name, looks, found) for name in run.settings.datasets]
+    return made.get_template("page.html").render(
         run=run,
-        chapters=[chapter(run, scores, name, looks, found) for name in run.settings.datasets],
+        chapters=chapters,
         looks=looks,
         compared=compared,
         reference=run.reference_epsilon,
@@ -112,6 +115,16 @@ def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str
         configuration=yaml.safe_dump(dict(run.configuration), sort_keys=False, allow_unicode=True),
         csv=csv,
         parquet=parquet,
+        catalog=catalog,
+        libraries=live.libraries(),
+        data=live.embedded(
+            {
+                "charts": [part.chart for part in chapters if part.chart],
+                "header": download.header(),
+                "rows": {part.name: download.lines(part.name, part.results) for part in chapters},
+                "files": {"csv": csv, "parquet": parquet},
+            }
+        ),
     )
 
 
@@ -133,6 +146,16 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
         description=run.entries[name].description,
         answers=tuple(answer for answer in found if answer.dataset == name),
         frontier=frontier(scores, name, domain, lines, epsilons, non_private) if epsilons else None,
+        chart=live.chart(
+            scores,
+            name,
+            run.entries[name].title,
+            domain,
+            lines,
+            {row.name: row for row in mechanism_rows(run)},
+            epsilons,
+            non_private,
+        ),
         portraits=_portraits(scores, name, shown, looks, material) if material else None,
         person=worst_person(run, name),
         limited=run.limits_average(name),
