@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import yaml
 from markupsafe import Markup
 
-from privmix.artefacts import Fitted
 from privmix.evaluate.limits import swap
-from privmix.report import attacks, download, ledger_view, live, phrases, portraits, tables
+from privmix.report import attacks, download, explorer, ledger_view, live, phrases, portraits, tables
 from privmix.report.alarm import reach
 from privmix.report.answer import Answer
 from privmix.report.audits import audit_rows, failing
@@ -49,6 +48,7 @@ class Portraits:
     records: int
     flat: bool  # whether two coordinates are drawn, not one
     projected: bool
+    explorer: explorer.Explorer | None  # the models of every ε, for scripts
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,9 @@ def render(
         data=live.embedded(
             {
                 "charts": [part.chart for part in chapters if part.chart],
+                "explorers": [
+                    part.portraits.explorer for part in chapters if part.portraits and part.portraits.explorer
+                ],
                 "header": download.header(),
                 "rows": {part.name: download.lines(part.name, part.results) for part in chapters},
                 "files": {"csv": csv, "parquet": parquet},
@@ -156,7 +159,9 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
             epsilons,
             non_private,
         ),
-        portraits=_portraits(scores, name, shown, looks, material) if material else None,
+        portraits=_portraits(scores, name, outcomes, looks, material, run.reference_epsilon)
+        if material
+        else None,
         person=worst_person(run, name),
         limited=run.limits_average(name),
         remarks=tuple(filter(None, (reach(run, scores, name), unlimited(run, name) if epsilons else None))),
@@ -219,9 +224,19 @@ def _whom(remarked: dict[str, dict[float, None]]) -> str:
 
 
 def _portraits(
-    scores: Scores, dataset: str, shown: list[Outcome], looks: dict[str, Series], material: Material
+    scores: Scores,
+    dataset: str,
+    outcomes: list[Outcome],
+    looks: dict[str, Series],
+    material: Material,
+    reference: float | None,
 ) -> Portraits | None:
-    drawn = [(outcome, _model(scores, outcome)) for outcome in shown]
+    if (
+        material.domain.visibility == "sensitive"
+    ):  # a non-private model may sit on a person: it tells of records
+        outcomes = [outcome for outcome in outcomes if outcome.private]
+    shown = [outcome for outcome in outcomes if not outcome.private or outcome.epsilon == reference]
+    drawn = [(outcome, explorer.drawn_model(scores, outcome)) for outcome in shown]
     models = [model for _, model in drawn if model]
     if not models:
         return None
@@ -235,7 +250,7 @@ def _portraits(
         gap = scores.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
         picture, unseen = None, ""
         if model:
-            unseen = _unseen(portraits.out_of_view(window, model), portraits.wider(window, model), model)
+            unseen = explorer.unseen(window, model)
             label = f"{dataset}: the {phrases.count(len(model.weights), 'component')} of {outcome.mechanism}, {words}."
             picture = portraits.panel(
                 window, material, model, look.colour if look else INK,
@@ -253,25 +268,5 @@ def _portraits(
             )
         )
     dimensions = len(material.info.domain.axes)
-    return Portraits(tuple(panels), bitmap, len(material.cloud), dimensions > 1, dimensions > 2)
-
-
-def _unseen(hidden: int, wider: int, model: Fitted) -> str:
-    """What of a model its picture does not show."""
-    total = len(model.weights)
-    if wider == total:
-        return f"{'every' if total > 1 else 'its'} ellipse is wider than the picture"
-    parts = [f"{hidden} of {phrases.count(total, 'centre')} out of view"] if hidden else []
-    if wider:
-        parts.append(f"{wider} of {phrases.count(total, 'ellipse')} wider than the picture")
-    return ", ".join(parts)
-
-
-def _model(scores: Scores, outcome: Outcome) -> Fitted | None:
-    """The model to draw: the best non-private one, otherwise the first replicate, whichever it is."""
-    models = outcome.model.models if outcome.model else ()
-    baseline = scores.baseline(outcome.dataset)
-    if not outcome.private and baseline and baseline.mechanism == outcome.mechanism:
-        chosen = [model for model in models if model.replicate == baseline.replicate]
-        return chosen[0] if chosen else None
-    return models[0] if models else None
+    seen = explorer.explorer(scores, dataset, outcomes, looks, material, window, reference)
+    return Portraits(tuple(panels), bitmap, len(material.cloud), dimensions > 1, dimensions > 2, seen)

@@ -41,7 +41,7 @@ const bind = form => {
     for (const field of fields) {
       const wanted = chosen.get(field.dataset.key) ?? "";
       if (field.value.trim() !== wanted) field.value = wanted;
-      if (field.selectedIndex === -1) field.selectedIndex = 0;
+      if (field.selectedIndex === -1) field.value = "";
     }
   });
 };

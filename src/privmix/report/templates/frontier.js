@@ -44,6 +44,8 @@ const gapTick = gap => {
   return `${short(gap)} · ${kept > 99.89 && kept < 100 ? ">99.9" : short(rounded)} %`;
 };
 
+const gapOr = chart => (chart.gap ? gapTick : short);
+
 // Logarithmic away from zero and linear near it, from the smallest gap's decade to the largest.
 const gapScale = values => {
   const lost = values.filter(gap => gap < 0).map(gap => -gap);
@@ -62,7 +64,7 @@ const linearScale = values => {
 
 const draw = (chart, card) => {
   const box = card.querySelector(".chart"), width = Math.floor(box.clientWidth);
-  if (!width) return;
+  if (!width) return; // nobody sees it; it is drawn once it has a width
   const names = hidden(), trust = value("frontier-trust");
   const lines = chart.lines.filter(line => !names.has(line.mechanism) && (!trust || line.trust === trust));
   const points = lines.flatMap(line => line.points);
@@ -82,12 +84,14 @@ const draw = (chart, card) => {
   const apart = Math.min(width < 480 ? 3 : 5, 36 / lines.length);
   const marks = [
     Plot.gridY(ticks, {stroke: "var(--grid)", strokeOpacity: 1}),
-    Plot.axisY(ticks, {tickFormat: chart.gap ? gapTick : short, tickSize: 0, label: null}),
+    Plot.axisY(ticks, {tickFormat: gapOr(chart), tickSize: 0, label: null}),
     Plot.axisX(byRatio ? chart.epsilons : d3.ticks(ends[0], ends[1], 5), {tickFormat: short, tickSize: 4, label: null}),
     ...chart.rules.filter(rule => within(rule.value)).map(rule => Plot.ruleY([rule.value],
       {stroke: rule.colour, strokeWidth: 1.3, strokeDasharray: rule.dashes})),
     Plot.frame({anchor: "bottom", stroke: "var(--muted)"}),
   ];
+  const tall = width < 480 ? 300 : 390, beside = 22;
+  const left = 12 + 7 * d3.max(ticks, tick => gapOr(chart)(tick).length);
   const shift = index => apart * (index - (lines.length - 1) / 2);
   lines.forEach((line, index) => {
     const common = {x: "epsilon", stroke: line.colour, dx: shift(index), clip: true};
@@ -101,7 +105,7 @@ const draw = (chart, card) => {
     fill: line.hollow ? "var(--surface)" : line.colour,
   })));
   const plot = Plot.plot({
-    width, height: width < 480 ? 300 : 390, marginLeft: 98, marginRight: 22, marginTop: 34, marginBottom: 44,
+    width, height: tall, marginLeft: left, marginRight: beside, marginTop: 34, marginBottom: 44,
     style: {fontSize: "12.5px", fontFamily: "inherit", overflow: "visible", background: "none"},
     x: {type: byRatio ? "log" : "linear",
       domain: byRatio ? [ends[0] / 1.35, ends[1] * 1.35] : [ends[0] - room, ends[1] + room]},
@@ -112,7 +116,7 @@ const draw = (chart, card) => {
   for (const part of plot.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label"); // of no use without a role
   for (const part of plot.children) part.setAttribute("aria-hidden", "true");
   name(plot, chart.gap ? "gap in nats per record · density kept" : "held-out log-likelihood, nats per record", 0, 14, "start");
-  name(plot, "ε (smaller protects more)", (98 + width - 22) / 2, (width < 480 ? 300 : 390) - 6, "middle");
+  name(plot, "ε (smaller protects more)", (left + width - beside) / 2, tall - 6, "middle");
   targets(plot, lines, shift);
   box.replaceChildren(plot);
 };
