@@ -1,14 +1,19 @@
+import hashlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import made_up_run
+import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from made_up_run import CHECKINS, HOMES, SURVEY, MadeUpData
 
 from privmix.artefacts import RESULT_COLUMNS
 from privmix.errors import UserError
+from privmix.report import download, live
 from privmix.report.proportions import proportions
 
 PLAIN = MadeUpData("plain", rows=400)
@@ -72,7 +77,7 @@ class Outline(HTMLParser):
             assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] not in ("style", "pre"):
+        if self.open and self.open[-1] not in ("style", "pre", "script"):
             self.text.append(data)
         if self.open and self.open[-1] == "h2":
             self.titles.append(data)
@@ -125,7 +130,7 @@ def test_the_page_needs_nothing_but_itself(rendered):
     ):
         own = value.startswith(("#", "data:"))
         assert own or (tag, attribute) == ("a", "href"), value
-    assert "<script" not in rendered.html
+    assert not re.search("<script[^>]* src", rendered.html)
     assert "@import" not in rendered.html
     assert not re.search(r"url\((?!#)", rendered.html)
 
@@ -156,8 +161,54 @@ def test_the_same_files_make_the_same_page(rendered):
     assert made_up_run.render(rendered.root, rendered.configuration) == rendered.html
 
 
+LIBRARIES = {
+    "d3.min.js": "f2094bbf6141b359722c4fe454eb6c4b0f0e42cc10cc7af921fc158fceb86539",
+    "plot.umd.min.js": "4358086467740777dd788d6b27a95cebdbaefdd50c730a3060117073bd7134cb",
+}
+
+
+def test_the_chart_libraries_are_those_of_their_makers_and_come_with_their_licences(rendered):
+    folder = Path(live.__file__).parent / "vendor"
+    assert {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in live.LIBRARIES
+    } == LIBRARIES
+    for name in ("d3", "plot"):
+        assert "Permission to use, copy, modify" in (folder / f"LICENSE.{name}").read_text()
+    for library in live.libraries():
+        assert library in rendered.html
+        assert "</script" not in library
+
+
+def test_only_addresses_of_the_web_become_links(tmp_path):
+    configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=())
+    entry = tmp_path / "catalog/plain.yaml"
+    described = yaml.safe_load(entry.read_text())
+    described["homepage"] = "javascript:alert(1)"
+    described["licence"]["url"] = "https://example.org/licence"
+    entry.write_text(yaml.safe_dump(described))
+    html = made_up_run.render(tmp_path, configuration)
+    assert 'href="javascript' not in html
+    assert "<dd>javascript:alert(1)</dd>" in html
+    assert 'href="https://example.org/licence"' in html
+
+
+def test_the_catalog_is_linked_where_it_lies_beside(tmp_path):
+    configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=())
+    assert 'href="catalog.html"' not in made_up_run.render(tmp_path, configuration)
+    (tmp_path / "reports/catalog.html").write_text("<!DOCTYPE html><title>catalog</title>")
+    assert 'href="catalog.html"' in made_up_run.render(tmp_path, configuration)
+
+
+def test_a_large_file_stays_beside_the_page():
+    noise = np.random.default_rng(1).bytes(400_000)
+    assert download.attached("results.parquet", noise).content is None
+    assert download.attached("results.csv", b"a,b\n" * 100_000, packed=True).content is not None
+
+
 def test_the_page_is_small(rendered):
-    assert len(rendered.html) < 1_000_000
+    libraries = sum(map(len, live.libraries()))
+    assert libraries < 500_000
+    assert len(rendered.html) - libraries < 1_000_000
 
 
 def test_proportions_stand_beside_the_true_share(rendered):
@@ -239,6 +290,9 @@ def test_sensitive_records_leave_no_trace_on_the_page(tmp_path):
     assert "<image" not in html
     assert '<use href="#cloud' not in html
     assert "The ring marks" not in words
+    assert 'id="portrait-secret-non_private' not in html
+    assert '"baseline":null' in html
+    assert '"places":[]' in html
     assert "true share" not in words
     assert "Shares in secret as responses estimates them" in words
 

@@ -53,12 +53,12 @@ def frontier(
     rows = results[chosen & results["mechanism"].isin(list(looks)) & np.isfinite(results["epsilon"])]
     if rows.empty:
         return None
-    levels = _levels(scores, dataset, domain, non_private, metric)
+    drawn = levels(scores, dataset, domain, non_private, metric)
     shown = [look for name, look in looks.items() if name in set(rows["mechanism"])]
     label = _description(rows, shown, metric, dataset)
     pictures = []
-    longest = max(len(line.label) for line in [*shown, *levels])
-    crowd = len(shown) + len(levels)
+    longest = max(len(line.label) for line in [*shown, *drawn])
+    crowd = len(shown) + len(drawn)
     for name, width, height, margin in (
         ("wide", 7.9, max(3.9, 1.0 + LABEL_HEIGHT * crowd), 0.3 + LETTER_WIDTH * longest),
         ("narrow", 3.75, 3.0, 0.05),
@@ -67,27 +67,28 @@ def frontier(
             axes = figure.add_axes(
                 (LEFT / width, 0.5 / height, (width - LEFT - margin) / width, 1 - 0.8 / height)
             )
-            _draw(axes, rows, shown, levels, epsilons, metric)
+            _draw(axes, rows, shown, drawn, epsilons, metric)
             axes.title.set_x(-LEFT / (width - LEFT - margin))
             if name == "wide":
-                _direct_labels(axes, rows, shown, levels, height)
+                _direct_labels(axes, rows, shown, drawn, height)
             pictures.append(svg(figure, f"frontier-{dataset}-{name}", label))
     return Frontier(*pictures, caption=_caption(rows, metric, shown))
 
 
-def _levels(
+def levels(
     scores: Scores, dataset: str, domain: Domain | None, non_private: list[str], metric: str
 ) -> list[Level]:
+    """The lines of models that spend no budget: the best, other non-private ones, and the uniform box."""
     baseline = scores.baseline(dataset)
     zero = baseline.holdout_loglik if baseline else 0.0
-    levels = [Level("best non-private", 0.0, INK, (1.0, 0.0))] if baseline else []
+    found = [Level("best non-private", 0.0, INK, (1.0, 0.0))] if baseline else []
     for mechanism in non_private:
         value = scores.estimate(dataset, mechanism, math.inf, metric)
         if value and math.isfinite(value.mean) and not (baseline and mechanism == baseline.mechanism):
-            levels.append(Level(f"{mechanism} (no privacy)", value.mean, INK, (5.0, 2.0)))
+            found.append(Level(f"{mechanism} (no privacy)", value.mean, INK, (5.0, 2.0)))
     if domain is not None:
-        levels.append(Level("uniform box (no data)", uniform_loglik(domain) - zero, MUTED, (1.0, 2.0)))
-    return levels
+        found.append(Level("uniform box (no data)", uniform_loglik(domain) - zero, MUTED, (1.0, 2.0)))
+    return found
 
 
 def _draw(

@@ -4,15 +4,14 @@ import math
 from dataclasses import dataclass
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from privmix.artefacts import Fitted
 from privmix.evaluate.limits import swap
-from privmix.report import attacks, ledger_view, phrases, portraits, tables
+from privmix.report import attacks, download, explorer, ledger_view, live, phrases, portraits, tables
 from privmix.report.alarm import reach
 from privmix.report.answer import Answer
 from privmix.report.audits import audit_rows, failing
+from privmix.report.environment import environment
 from privmix.report.exposure import unlimited, worst_person
 from privmix.report.figures import INK, Series, series
 from privmix.report.frames import Scores
@@ -50,6 +49,7 @@ class Portraits:
     records: int
     flat: bool  # whether two coordinates are drawn, not one
     projected: bool
+    explorer: explorer.Explorer | None  # the models of every ε, for scripts
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Chapter:
     description: str
     answers: tuple[Answer, ...]
     frontier: Frontier | None
+    chart: live.Chart | None  # the same for scripts
     portraits: Portraits | None
     person: str | None
     limited: bool  # whether the guarantee limits the average attack
@@ -81,21 +82,23 @@ class Chapter:
     notes: tuple[str, ...]
 
 
-def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str) -> str:
-    """The whole page as HTML; `csv` and `parquet` are the relative addresses of the results."""
+def render(
+    run: Run,
+    scores: Scores,
+    found: list[Answer],
+    csv: download.Attached,
+    parquet: download.Attached,
+    catalog: str | None = None,
+) -> str:
+    """The whole page as HTML; `csv` and `parquet` are the results, `catalog` the relative address of its page."""
     looks = series(run.private, run.trust)
     compared = {name: look for name, look in looks.items() if look.comparable}
-    environment = Environment(
-        loader=PackageLoader("privmix.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(p=phrases, inf=math.inf, exp=lambda x: math.exp(min(x, 700.0)))
-    return environment.get_template("page.html").render(
+    made = environment()
+    made.globals.update(exp=lambda x: math.exp(min(x, 700.0)))
+    chapters = [chapter(run, scores, name, looks, found) for name in run.settings.datasets]
+    return made.get_template("page.html").render(
         run=run,
-        chapters=[chapter(run, scores, name, looks, found) for name in run.settings.datasets],
+        chapters=chapters,
         looks=looks,
         compared=compared,
         reference=run.reference_epsilon,
@@ -115,6 +118,19 @@ def render(run: Run, scores: Scores, found: list[Answer], csv: str, parquet: str
         configuration=yaml.safe_dump(dict(run.configuration), sort_keys=False, allow_unicode=True),
         csv=csv,
         parquet=parquet,
+        catalog=catalog,
+        libraries=live.libraries(),
+        data=live.embedded(
+            {
+                "charts": [part.chart for part in chapters if part.chart],
+                "explorers": [
+                    part.portraits.explorer for part in chapters if part.portraits and part.portraits.explorer
+                ],
+                "header": download.header(),
+                "rows": {part.name: download.lines(part.name, part.results) for part in chapters},
+                "files": {"csv": csv, "parquet": parquet},
+            }
+        ),
     )
 
 
@@ -136,7 +152,19 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
         description=run.entries[name].description,
         answers=tuple(answer for answer in found if answer.dataset == name),
         frontier=frontier(scores, name, domain, lines, epsilons, non_private) if epsilons else None,
-        portraits=_portraits(scores, name, shown, looks, material) if material else None,
+        chart=live.chart(
+            scores,
+            name,
+            run.entries[name].title,
+            domain,
+            lines,
+            {row.name: row for row in mechanism_rows(run)},
+            epsilons,
+            non_private,
+        ),
+        portraits=_portraits(scores, name, outcomes, looks, material, run.reference_epsilon)
+        if material
+        else None,
         person=worst_person(run, name),
         limited=run.limits_average(name),
         remarks=tuple(filter(None, (reach(run, scores, name), unlimited(run, name) if epsilons else None))),
@@ -200,9 +228,19 @@ def _whom(remarked: dict[str, dict[float, None]]) -> str:
 
 
 def _portraits(
-    scores: Scores, dataset: str, shown: list[Outcome], looks: dict[str, Series], material: Material
+    scores: Scores,
+    dataset: str,
+    outcomes: list[Outcome],
+    looks: dict[str, Series],
+    material: Material,
+    reference: float | None,
 ) -> Portraits | None:
-    drawn = [(outcome, _model(scores, outcome)) for outcome in shown]
+    if (
+        material.domain.visibility == "sensitive"
+    ):  # a non-private model may sit on a person: it tells of records
+        outcomes = [outcome for outcome in outcomes if outcome.private]
+    shown = [outcome for outcome in outcomes if not outcome.private or outcome.epsilon == reference]
+    drawn = [(outcome, explorer.drawn_model(scores, outcome)) for outcome in shown]
     models = [model for _, model in drawn if model]
     if not models:
         return None
@@ -216,7 +254,7 @@ def _portraits(
         gap = scores.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
         picture, unseen = None, ""
         if model:
-            unseen = _unseen(portraits.out_of_view(window, model), portraits.wider(window, model), model)
+            unseen = explorer.unseen(window, model)
             label = f"{dataset}: the {phrases.count(len(model.weights), 'component')} of {outcome.mechanism}, {words}."
             picture = portraits.panel(
                 window, material, model, look.colour if look else INK,
@@ -234,25 +272,5 @@ def _portraits(
             )
         )
     dimensions = len(material.info.domain.axes)
-    return Portraits(tuple(panels), bitmap, len(material.cloud), dimensions > 1, dimensions > 2)
-
-
-def _unseen(hidden: int, wider: int, model: Fitted) -> str:
-    """What of a model its picture does not show."""
-    total = len(model.weights)
-    if wider == total:
-        return f"{'every' if total > 1 else 'its'} ellipse is wider than the picture"
-    parts = [f"{hidden} of {phrases.count(total, 'centre')} out of view"] if hidden else []
-    if wider:
-        parts.append(f"{wider} of {phrases.count(total, 'ellipse')} wider than the picture")
-    return ", ".join(parts)
-
-
-def _model(scores: Scores, outcome: Outcome) -> Fitted | None:
-    """The model to draw: the best non-private one, otherwise the first replicate, whichever it is."""
-    models = outcome.model.models if outcome.model else ()
-    baseline = scores.baseline(outcome.dataset)
-    if not outcome.private and baseline and baseline.mechanism == outcome.mechanism:
-        chosen = [model for model in models if model.replicate == baseline.replicate]
-        return chosen[0] if chosen else None
-    return models[0] if models else None
+    seen = explorer.explorer(scores, dataset, outcomes, looks, material, window, reference)
+    return Portraits(tuple(panels), bitmap, len(material.cloud), dimensions > 1, dimensions > 2, seen)

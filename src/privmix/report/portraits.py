@@ -81,7 +81,7 @@ def map_window(limits: list[tuple[float, float]]) -> tuple[tuple[tuple[float, fl
     return ((left - more_across, right + more_across), (low - more_up, high + more_up)), height
 
 
-def _original(domain: Domain, model: Fitted, columns: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def original(domain: Domain, model: Fitted, columns: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Means and covariances of the drawn coordinates in original units (the marginal of a Gaussian)."""
     index = list(columns)
     scale = np.array([domain.axes[column].scale for column in index])
@@ -91,14 +91,14 @@ def _original(domain: Domain, model: Fitted, columns: tuple[int, ...]) -> tuple[
 
 
 def _extent(domain: Domain, model: Fitted, columns: tuple[int, ...]) -> np.ndarray:
-    means, covariances = _original(domain, model, columns)
+    means, covariances = original(domain, model, columns)
     reach = SIGMAS * np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
     return np.vstack([means - reach, means + reach])
 
 
 def out_of_view(view: View, model: Fitted) -> int:
     """How many components have their centre outside the window."""
-    means, _ = _original(view.domain, model, view.columns)
+    means, _ = original(view.domain, model, view.columns)
     low, high = np.array(view.limits).T
     return int(np.any((means < low) | (means > high), axis=1).sum())
 
@@ -107,11 +107,11 @@ def wider(view: View, model: Fitted) -> int:
     """How many components have an ellipse around the whole window, so that none of it is seen."""
     if len(view.columns) < 2:
         return 0
-    means, covariances = _original(view.domain, model, view.columns)
-    return sum(_covers(view, mean, covariance) for mean, covariance in zip(means, covariances, strict=True))
+    means, covariances = original(view.domain, model, view.columns)
+    return sum(covers(view, mean, covariance) for mean, covariance in zip(means, covariances, strict=True))
 
 
-def _covers(view: View, mean: np.ndarray, covariance: np.ndarray) -> bool:
+def covers(view: View, mean: np.ndarray, covariance: np.ndarray) -> bool:
     """Whether the ellipse holds all corners of the window, and so, being convex, all of it."""
     (left, right), (low, high) = view.limits
     apart = np.array([(x, y) for x in (left, right) for y in (low, high)]) - mean
@@ -159,17 +159,18 @@ def _window(axes: Axes, view: View) -> None:
     axes.set_ylim(*view.limits[1])
 
 
-def _axis_label(axis: Axis) -> str:
+def axis_label(axis: Axis) -> str:
+    """What stands at an axis."""
     name = axis.name.replace("_", " ")
     return f"{name} ({axis.unit})" if axis.unit else name
 
 
 def _ellipses(axes: Axes, view: View, material: Shown, model: Fitted, colour: str) -> None:
     _window(axes, view)
-    means, covariances = _original(view.domain, model, view.columns)
+    means, covariances = original(view.domain, model, view.columns)
     heaviest = max(model.weights)
     for weight, mean, covariance in zip(model.weights, means, covariances, strict=True):
-        if _covers(view, mean, covariance):
+        if covers(view, mean, covariance):
             continue  # its fill would paint the whole picture and say nothing
         values, vectors = np.linalg.eigh(covariance)
         width, height = 2 * SIGMAS * np.sqrt(np.maximum(values, 0))
@@ -192,8 +193,8 @@ def _ellipses(axes: Axes, view: View, material: Shown, model: Fitted, colour: st
 
 
 def _labels(axes: Axes, view: View) -> None:
-    axes.set_xlabel(_axis_label(view.axes[0]), fontsize=9, labelpad=2)
-    axes.set_ylabel(_axis_label(view.axes[1]), fontsize=9, labelpad=2)
+    axes.set_xlabel(axis_label(view.axes[0]), fontsize=9, labelpad=2)
+    axes.set_ylabel(axis_label(view.axes[1]), fontsize=9, labelpad=2)
     axes.tick_params(labelsize=8, length=2.5, pad=2)
     axes.locator_params(nbins=5)
     for axis in (axes.xaxis, axes.yaxis):
@@ -204,7 +205,7 @@ def _density(axes: Axes, view: View, material: Shown, model: Fitted, colour: str
     low, high = view.limits[0]
     if len(material.cloud):
         axes.hist(material.cloud[:, 0], bins=60, range=(low, high), density=True, color=MUTED, alpha=0.35)
-    means, covariances = _original(view.domain, model, view.columns)
+    means, covariances = original(view.domain, model, view.columns)
     x = np.linspace(low, high, 600)
     variances = covariances[:, 0]
     bells = np.exp(-((x - means) ** 2) / (2 * variances)) / np.sqrt(2 * np.pi * variances)
@@ -213,7 +214,7 @@ def _density(axes: Axes, view: View, material: Shown, model: Fitted, colour: str
         axes.axvline(place, color=INK, linewidth=1.0, linestyle=":")
     axes.set_xlim(low, high)
     axes.set_ylim(0, None)
-    axes.set_xlabel(_axis_label(view.axes[0]), fontsize=9, labelpad=2)
+    axes.set_xlabel(axis_label(view.axes[0]), fontsize=9, labelpad=2)
     axes.set_ylabel("density", fontsize=9, labelpad=2)
     axes.set_yticks([])
     axes.tick_params(labelsize=8, length=2.5, pad=2)

@@ -78,6 +78,23 @@ def _attack_row(run: Run, scores: Scores, outcome: Outcome, fprs: list[str]) -> 
 
 
 @dataclass(frozen=True)
+class Measured:
+    """The numbers behind a row of results: means over replicates, None where nothing was measured."""
+
+    delta: float | None = None
+    replicates: int | None = None
+    gap: float | None = None
+    gap_low: float | None = None
+    gap_high: float | None = None
+    density_kept: float | None = None
+    knowledge_kept: float | None = None
+    loglik: float | None = None
+    attack_auc: float | None = None
+    seconds_fit: float | None = None
+    seconds_privatise: float | None = None
+
+
+@dataclass(frozen=True)
 class ResultRow:
     """One mechanism at one epsilon."""
 
@@ -93,6 +110,7 @@ class ResultRow:
     privatise: str
     best: bool
     failure: str | None
+    measured: Measured  # the same, to sort by and to save
 
 
 def result_rows(run: Run, scores: Scores, dataset: str) -> list[ResultRow]:
@@ -119,6 +137,7 @@ def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> Resul
     loglik, gap = scores.estimate(*key, "holdout_loglik"), scores.estimate(*key, "holdout_gap")
     kept = knowledge_kept(scores, run, outcome.dataset, gap) if gap else None
     fit, privatise = scores.estimate(*key, "seconds_fit"), scores.estimate(*key, "seconds_privatise")
+    auc = scores.estimate(*key, "mia_loss_auc")
     return ResultRow(
         mechanism=outcome.mechanism,
         trust=outcome.trust,
@@ -127,11 +146,24 @@ def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> Resul
         gap=plus_minus(gap),
         density=_short(percent(math.exp(min(gap.mean, 700.0)))) if gap else "–",
         kept="–" if kept is None else _short(percent(max(kept.mean, 0.0))),
-        auc=plus_minus(scores.estimate(*key, "mia_loss_auc"), rate),
+        auc=plus_minus(auc, rate),
         fit=seconds(fit.mean) if fit else "–",
         privatise=seconds(privatise.mean) if privatise else "–",
         best=best,
         failure=outcome.failure,
+        measured=Measured(
+            delta=scores.delta(*key) if loglik else None,
+            replicates=loglik.count if loglik else None,
+            gap=gap.mean if gap else None,
+            gap_low=gap.low if gap else None,
+            gap_high=gap.high if gap else None,
+            density_kept=math.exp(min(gap.mean, 700.0)) if gap else None,
+            knowledge_kept=None if kept is None else max(kept.mean, 0.0),
+            loglik=loglik.mean if loglik else None,
+            attack_auc=auc.mean if auc else None,
+            seconds_fit=fit.mean if fit else None,
+            seconds_privatise=privatise.mean if privatise else None,
+        ),
     )
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
@@ -15,11 +16,18 @@ from privmix.privacy.streams import stream
 from privmix.report import figures, frames, page, stage_usage
 from privmix.report.answer import answers
 from privmix.report.audits import proven_rows, with_shared_noise
+from privmix.report.download import attached
 from privmix.report.outcomes import Material, Outcome, Run, in_order, material
 from privmix.report.stage_usage import StageUsage
 from privmix.stages import run as run_stage
 
 PAPER = ("frontier-", "roc-", "proven")  # how the names of the charts begin that papers show
+CATALOG = "catalog.html"
+
+
+def beside(path: Path, page: Path) -> str:
+    """The address of a file as a link on the page has it."""
+    return os.path.relpath(path, page.parent)
 
 
 def read_outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
@@ -95,13 +103,22 @@ def main() -> None:
     results = frames.collect([*tables, proven_rows(run.outcomes)])
     scores = frames.Scores(results)
     found = answers(run, scores)
-    beside = [os.path.relpath(path, arguments.html.parent) for path in (arguments.csv, arguments.parquet)]
+    csv = results.to_csv(index=False, lineterminator="\n").encode()
+    sink = pa.BufferOutputStream()
+    pq.write_table(frames.to_table(results), sink, compression="zstd")
+    parquet = sink.getvalue().to_pybytes()
+    for path, content in ((arguments.csv, csv), (arguments.parquet, parquet)):
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
     with figures.kept(*PAPER) as charts:
-        html = page.render(run, scores, found, *beside)
-    with replacing(arguments.csv) as temporary:
-        results.to_csv(temporary, index=False)
-    with replacing(arguments.parquet) as temporary:
-        pq.write_table(frames.to_table(results), temporary, compression="zstd")
+        html = page.render(
+            run,
+            scores,
+            found,
+            attached(beside(arguments.csv, arguments.html), csv, packed=True),
+            attached(beside(arguments.parquet, arguments.html), parquet),
+            catalog=CATALOG if (arguments.html.parent / CATALOG).exists() else None,
+        )
     with replacing(arguments.html) as temporary:
         temporary.write_text(html, encoding="utf-8")
     if arguments.figures:

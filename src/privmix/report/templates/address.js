@@ -1,0 +1,48 @@
+// The address says what the page shows: `#frontier?dataset=…&hide=a,b` is a place and the choices of every section.
+const data = JSON.parse(document.getElementById("page-data").textContent);
+const painters = []; // each shows what the address says in its section
+const anchor = () => location.hash.slice(1).split("?")[0];
+let chosen = new URLSearchParams(location.hash.split(/\?(.*)/s)[1] ?? "");
+
+const repaint = () => { for (const paint of painters) paint(); };
+
+// An empty choice is the usual one and leaves the address.
+const choose = (place, key, value) => {
+  if (value) chosen.set(key, value); else chosen.delete(key);
+  history.replaceState(null, "", `#${place}${String(chosen) && "?"}${chosen}`);
+  repaint();
+};
+
+const goTo = place => { if (location.hash.includes("?")) document.getElementById(place)?.scrollIntoView(); };
+
+let width = innerWidth;
+addEventListener("resize", () => {
+  if (innerWidth !== width) repaint(); // pictures are drawn for a width; a phone's address bar changes the height alone
+  width = innerWidth;
+});
+
+addEventListener("hashchange", () => {
+  if (location.hash.includes("?")) {
+    chosen = new URLSearchParams(location.hash.split(/\?(.*)/s)[1]);
+    repaint();
+    goTo(anchor());
+  } else if (String(chosen)) { // a link inside the page: the choices stay
+    history.replaceState(null, "", `#${anchor()}?${chosen}`);
+  }
+});
+
+// The fields of a form are choices: they write the address and read it. What a list does not have is no choice.
+const bind = form => {
+  const fields = [...form.querySelectorAll("[data-key]")];
+  const place = form.closest("section").id;
+  for (const field of fields) field.addEventListener("input", () => choose(place, field.dataset.key, field.value.trim()));
+  form.addEventListener("submit", event => event.preventDefault());
+  painters.push(() => {
+    for (const field of fields) {
+      const wanted = chosen.get(field.dataset.key) ?? "";
+      if (field.value.trim() !== wanted) field.value = wanted;
+      if (field.selectedIndex === -1) field.value = "";
+    }
+  });
+};
+const value = id => document.getElementById(id)?.value.trim() ?? "";

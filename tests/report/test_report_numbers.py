@@ -1,0 +1,105 @@
+"""Numbers of the page recomputed from `results.csv` by another way than the page's own."""
+
+import html
+import json
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from privmix.report import live
+
+CELL = re.compile(r'<tr[^>]*data-row="\d+"[^>]*>.*?</tr>', re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def results(rendered) -> pd.DataFrame:
+    return pd.read_csv(rendered.root / "reports/results.csv")
+
+
+@pytest.fixture(scope="module")
+def data(rendered) -> dict:
+    return json.loads(re.search(r'id="page-data">(.*?)</script>', rendered.html, re.DOTALL).group(1))
+
+
+def values(results: pd.DataFrame, dataset: str, mechanism: str, epsilon: float, metric: str) -> np.ndarray:
+    rows = results.query("dataset == @dataset and mechanism == @mechanism and metric == @metric")
+    return rows.loc[rows["epsilon"] == epsilon, "value"].to_numpy()
+
+
+def test_every_marker_stands_where_the_results_put_it(results, data):
+    checked = 0
+    for chart in data["charts"]:
+        for line in chart["lines"]:
+            for point in line["points"]:
+                sample = values(results, chart["dataset"], line["mechanism"], point["epsilon"], "holdout_gap")
+                low, high = stats.t.interval(0.95, len(sample) - 1, sample.mean(), stats.sem(sample))
+                assert [point["mean"], point["low"], point["high"]] == pytest.approx(
+                    [sample.mean(), low, high]
+                )
+                facts = dict(point["facts"])
+                assert facts["from"] == f"{len(sample)}\u00a0replicates"
+                assert float(facts["mean gap"].removesuffix(" nats").replace("−", "-")) == pytest.approx(
+                    sample.mean(), rel=0.06
+                )
+                checked += 1
+    assert checked == 2 * 5 * 3 - 3, (
+        "two datasets, five mechanisms, three ε; one mechanism cannot work on one"
+    )
+
+
+def shown(text: str) -> float:
+    """A number as the page writes it; "<0.01" counts as its bound."""
+    return float(html.unescape(text).replace("−", "-").replace("\u00a0", "").strip("<>%s"))
+
+
+def test_cells_of_the_results_tables_say_what_the_results_say(results, rendered):
+    checked = 0
+    for dataset in ("checkins", "survey"):
+        start = rendered.html.index(f'<div class="card results" data-dataset="{dataset}"')
+        for row in CELL.findall(rendered.html[start : rendered.html.index("</table>", start)]):
+            cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", row)]
+            if len(cells) < 10:
+                continue
+            key = (dataset, cells[0], math.inf if cells[2] == "none" else float(cells[2]))
+            gaps = values(results, *key, "holdout_gap")
+            half = stats.t.ppf(0.975, len(gaps) - 1) * stats.sem(gaps)
+            mean, width = cells[3].split(" ±")
+            assert shown(mean) == pytest.approx(gaps.mean(), abs=0.06 * abs(gaps.mean()) + 5e-4)
+            assert shown(width) == pytest.approx(half, abs=0.06 * half + 1e-3)
+            assert shown(cells[4]) == pytest.approx(100 * np.exp(gaps.mean()), rel=0.1, abs=0.51)
+            loglik = values(results, *key, "holdout_loglik").mean()
+            assert shown(cells[6]) == pytest.approx(loglik, rel=0.06, abs=6e-3)
+            auc = values(results, *key, "mia_loss_auc").mean()
+            assert shown(cells[7].split(" ±")[0]) == pytest.approx(auc, abs=6e-4)
+            assert shown(cells[8]) == pytest.approx(values(results, *key, "seconds_fit").mean(), abs=6e-3)
+            checked += 6
+    assert checked > 10 * 6
+
+
+def test_the_answer_says_what_the_results_say(results, rendered):
+    found = re.findall(
+        r"At ε = 1, (\w+), the best of .*? ([\d.]+)\u00a0% of the density.*?a gap of (\S+) nats",
+        rendered.html,
+    )
+    assert len(found) == 4
+    for (mechanism, kept, gap), dataset in zip(
+        found, ("checkins", "checkins", "survey", "survey"), strict=True
+    ):
+        mean = values(results, dataset, mechanism, 1.0, "holdout_gap").mean()
+        assert shown(gap) == pytest.approx(mean, abs=6e-3)
+        assert float(kept) == pytest.approx(100 * math.exp(mean), abs=0.51)
+
+
+def test_text_inside_the_data_cannot_end_the_script():
+    text = live.embedded({"title": "</script><script>alert(1)"})
+    assert "<" not in text
+    assert json.loads(text) == {"title": "</script><script>alert(1)"}
+
+
+def test_a_number_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        live.embedded({"gap": math.nan})
