@@ -68,8 +68,8 @@ def _digest(path: Path, tree: ast.Module) -> str:
             node.body = node.body[1:]
     digest = hashlib.sha256(ast.dump(tree).encode())
     if path.name == "__init__.py":
-        for template in sorted((path.parent / "templates").glob("*")):
-            digest.update(template.name.encode() + template.read_bytes())
+        for part in sorted([*path.parent.glob("templates/*"), *path.parent.glob("vendor/*")]):
+            digest.update(part.name.encode() + part.read_bytes())
     return digest.hexdigest()
 
 

@@ -280,6 +280,16 @@ def test_paper_has_the_pictures_that_stand_still_and_every_row(visit, page):
     assert charts(seen) == DATASETS
 
 
+@pytest.mark.parametrize("media", ["screen", "print"])
+def test_a_cell_is_a_cell_at_a_desk_and_on_paper(visit, page, media):
+    seen = visit(page).page
+    seen.emulate_media(media=media)
+    displays = seen.locator("tbody :is(td, th)").evaluate_all(
+        "cells => [...new Set(cells.map(cell => getComputedStyle(cell).display))]"
+    )
+    assert displays == ["table-cell"]
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
 def test_axe_finds_nothing_serious(visit, violations, page, width, scheme):
     seen = visit(page, "#frontier?hide=responses&sort.checkins=-gap", width, scheme).page
