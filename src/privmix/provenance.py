@@ -14,6 +14,7 @@ from pathlib import Path
 import privmix
 
 PACKAGE = Path(privmix.__file__).parent
+DATA = ("templates", "vendor", "evidence")  # folders of a package that are no code but make results
 SHOWN_PACKAGES = (
     "privmix", "snakemake", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "seaborn",
     "pydantic", "dp-accounting",
@@ -68,7 +69,7 @@ def _digest(path: Path, tree: ast.Module) -> str:
             node.body = node.body[1:]
     digest = hashlib.sha256(ast.dump(tree).encode())
     if path.name == "__init__.py":
-        for part in sorted([*path.parent.glob("templates/*"), *path.parent.glob("vendor/*")]):
+        for part in sorted(part for folder in DATA for part in path.parent.glob(f"{folder}/*")):
             digest.update(part.name.encode() + part.read_bytes())
     return digest.hexdigest()
 

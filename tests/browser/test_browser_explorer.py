@@ -1,5 +1,8 @@
 """See it, in a real browser: a slider over ε and a choice of mechanism; and the page of every shape of a run."""
 
+import json
+import re
+
 import made_up_run
 import pytest
 from made_up_run import CHECKINS, SURVEY, MadeUpData
@@ -85,6 +88,18 @@ def test_a_choice_that_does_not_exist_is_the_usual_one(visit, page):
     assert told(seen.page)[0] == "dp_em_exact"
     assert told(seen.page)[1].startswith("ε = 1 ·")
     assert seen.console == []
+
+
+def test_ticks_have_the_digits_that_tell_them_apart(visit, page, tmp_path):
+    """The latitudes of one city agree in their first digits."""
+    html = page.read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="page-data">(.*?)</script>', html, re.DOTALL).group(1))
+    limits = json.dumps(data["explorers"][0]["limits"], separators=(",", ":"))
+    city = tmp_path / "city.html"
+    assert limits in html
+    city.write_text(html.replace(limits, "[[-93.42,-93.11],[44.885,45.057]]"), encoding="utf-8")
+    texts = card(visit(city).page).locator(".closed svg text").all_text_contents()
+    assert {"44.90", "44.95", "45.00", "45.05", "−93.3", "−93.2"} <= set(texts)
 
 
 def test_without_javascript_the_small_multiples_alone(visit, page):

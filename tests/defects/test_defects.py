@@ -1,6 +1,5 @@
 """Every planted defect is noticed: by the replay in three runs, nearly all by the game, and by a reader of the page."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,8 @@ from matrix import AS_IT_IS, as_table, matrix
 from mutate import copied
 from planted import DEFECTS, METHOD
 from project_copy import ROOT, Project, copy_project
+
+from privmix.report.defects import audited_code, measured
 
 CONFIG = f"""
 catalog_dirs: [catalog]
@@ -40,20 +41,23 @@ def test_there_are_eleven_and_each_finds_its_place_in_the_sources(tmp_path: Path
 
 @pytest.mark.slow
 def test_the_replay_notices_all_of_them_and_the_game_nearly_all():
-    rows = matrix(seeds=1)
-    print(as_table(rows))
-    noticed = {row.name: (row.noticed("findings"), row.noticed("alarm")) for row in rows}
-    assert noticed.pop(AS_IT_IS) == (0, 0)
-    assert {name for name, (replay, _) in noticed.items() if not replay} == set()
-    assert sum(game for _, game in noticed.values()) >= 10
+    found = matrix(seeds=1)
+    print(as_table(found))
+    assert (found.as_it_is.replayed, found.as_it_is.alarmed) == (0, 0)
+    assert [row.name for row in found.planted if not row.replayed] == []
+    assert sum(row.alarmed for row in found.planted) >= 10
+    kept = {row.name: (bool(row.trials[0].finding), row.trials[0].alarm) for row in measured().rows}
+    assert {row.name: (bool(row.trials[0].finding), row.trials[0].alarm) for row in found.rows} == kept
 
 
-def test_the_readme_has_the_matrix():
-    """A row for each defect, as `matrix.py` prints it."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (.+?) \| (\d)/(\d) \| (\d)/(\d) \|", readme, re.MULTILINE)
-    assert [name for name, *_ in rows] == [AS_IT_IS, *(defect.name for defect in DEFECTS)]
-    assert all(replayed == of for _, replayed, of, *_ in rows[1:])
+def test_what_the_page_shows_is_of_the_code_as_it_is():
+    """After a change of the audit, or of what it runs: `python tests/defects/matrix.py`."""
+    assert [row.name for row in measured().rows] == [AS_IT_IS, *(defect.name for defect in DEFECTS)]
+    assert measured().code == audited_code(METHOD)
+
+
+def test_the_readme_has_the_same_matrix():
+    assert as_table(measured()) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def _let_people_be_left_out(project: Project) -> None:

@@ -121,7 +121,7 @@ def test_the_page_says_up_to_which_epsilon_the_game_can_show_anything(tmp_path, 
     said = reach(run, scores, "checkins").replace("\u00a0", " ")
     assert said == f"{words} raise evaluation.worst_record_runs."
     short = f"With {runs} runs in each world this shows no more than a gross leak."
-    central = " ".join(answers(run, scores)[0].details).replace("\u00a0", " ")  # at ε = 1
+    central = " ".join(answers(run, scores)[0].evidence).replace("\u00a0", " ")  # at ε = 1
     assert (short in central) == (runs < 50)
     html = made_up_run.render(tmp_path, run.configuration)
     assert len(re.findall("this game can show a broken claim", html)) == 1

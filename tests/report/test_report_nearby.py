@@ -42,10 +42,8 @@ def test_it_is_no_answer_and_changes_none(made, tmp_path):
     assert "planar_5km" not in {answer.mechanism for answer in found}
     without = replace(run, outcomes=tuple(o for o in run.outcomes if o.mechanism != "planar_5km"))
     plain = answers(without, Scores(scores.results[scores.results["mechanism"] != "planar_5km"]))
-    told = [(answer.mechanism, answer.headline, answer.verdict, answer.details[:3]) for answer in found]
-    assert told == [
-        (answer.mechanism, answer.headline, answer.verdict, answer.details[:3]) for answer in plain
-    ]
+    told = [(answer.mechanism, answer.headline, answer.verdict, answer.choice) for answer in found]
+    assert told == [(answer.mechanism, answer.headline, answer.verdict, answer.choice) for answer in plain]
     for trust in ("central", "local"):
         assert "planar_5km" not in (thresholds(run, scores, "homes", trust) or "")
 

@@ -94,6 +94,24 @@ def test_the_answer_says_what_the_results_say(results, rendered):
         assert float(kept) == pytest.approx(100 * math.exp(mean), abs=0.51)
 
 
+def test_the_overview_and_the_tiles_say_what_the_results_say(results, rendered):
+    start = rendered.html.index('class="card overview"')
+    rows = re.findall(
+        r"<tr>.*?</tr>", rendered.html[start : rendered.html.index("</table>", start)], re.DOTALL
+    )
+    assert len(rows) == 1 + 2, "a head and two datasets"
+    proven = re.findall(r"<dt>proven by attacks[^<]*</dt><dd>ε ≥ ([\d.]+)</dd>", rendered.html)
+    for row, dataset in zip(rows[1:], ("checkins", "survey"), strict=True):
+        cells = re.findall(r"<b>([\d.]+)\u00a0%</b> (.*?) <span", row)
+        assert len(cells) == 2, "two trust models"
+        for kept, name in cells:
+            mechanism = name.replace("<wbr>", "")
+            mean = values(results, dataset, mechanism, 1.0, "holdout_gap").mean()
+            assert float(kept) == pytest.approx(100 * math.exp(mean), abs=0.51)
+            [lower] = values(results, dataset, mechanism, 1.0, "audit_epsilon_lower")
+            assert float(proven.pop(0)) == pytest.approx(lower, rel=0.01)
+
+
 def test_text_inside_the_data_cannot_end_the_script():
     text = live.embedded({"title": "</script><script>alert(1)"})
     assert "<" not in text

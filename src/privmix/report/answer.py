@@ -11,7 +11,7 @@ from privmix.report.frames import Estimate, Scores
 from privmix.report.guarantee import guarantee
 from privmix.report.knowledge import Verdict, knowledge_kept, thresholds, undecided, verdict, warning
 from privmix.report.outcomes import Outcome, Run
-from privmix.report.phrases import interval, listing, nats, percent, plain, rate
+from privmix.report.phrases import interval, listing, nats, percent, plain, rate, rounded
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ class Answer:
     mechanism: str | None
     verdict: Verdict
     headline: str  # the answer in one sentence
-    details: tuple[str, ...] = ()
+    density: str = ""  # the share of the non-private model's density, where there is such a model
+    choice: tuple[str, ...] = ()  # what bears on the choice of a mechanism and of ε
+    evidence: tuple[str, ...] = ()  # attack, audit and guarantee in words
     warnings: tuple[str, ...] = ()
     tiles: tuple[Tile, ...] = ()
 
@@ -67,19 +69,15 @@ def _answer(run: Run, scores: Scores, dataset: str, trust: str, epsilon: float) 
     headline = _cost(best, gap, metric, len(tried), epsilon)
     return Answer(
         dataset, trust, epsilon, best.mechanism, verdict(kept), headline,
-        details=tuple(
-            sentence
-            for sentence in (
-                _knowledge(best, kept),
-                undecided(kept) if kept else None,
-                thresholds(run, scores, dataset, trust),
-                _runner_up(measured),
-                _attack(run, scores, best),
-                isolated(run, scores, best),
-                audited(best),
-                guarantee(run, best),
-            )
-            if sentence
+        density=percent(_density(gap.mean)) if metric == "holdout_gap" else "",
+        choice=_said(
+            _knowledge(best, kept),
+            undecided(kept) if kept else None,
+            thresholds(run, scores, dataset, trust),
+            _runner_up(measured),
+        ),
+        evidence=_said(
+            _attack(run, scores, best), isolated(run, scores, best), audited(best), guarantee(run, best)
         ),
         warnings=(
             *findings(best),
@@ -88,6 +86,10 @@ def _answer(run: Run, scores: Scores, dataset: str, trust: str, epsilon: float) 
         ),
         tiles=_tiles(run, scores, best, gap, metric),
     )  # fmt: skip
+
+
+def _said(*sentences: str | None) -> tuple[str, ...]:
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def _tiles(run: Run, scores: Scores, best: Outcome, gap: Estimate, metric: str) -> tuple[Tile, ...]:
@@ -105,7 +107,12 @@ def _tiles(run: Run, scores: Scores, best: Outcome, gap: Estimate, metric: str) 
         against = "0.5 is guessing" if ceiling is None else f"limit {rate(ceiling)}"
         tiles.append(Tile(rate(auc.mean), f"attacker's AUC ({against})"))
     exposed = exposed_tile(run, scores, best, _swap_ceiling(scores, best))
-    return (*tiles, Tile(*exposed)) if exposed else tuple(tiles)
+    if exposed:
+        tiles.append(Tile(*exposed))
+    if best.audit is not None and best.audit.bounds:
+        lower, claimed = rounded(best.audit.lower), rounded(best.audit.epsilon)
+        tiles.append(Tile(f"ε ≥ {lower}", f"proven by attacks on what is released, of the claimed {claimed}"))
+    return tuple(tiles)
 
 
 def _ceiling(run: Run, scores: Scores, best: Outcome) -> float | None:

@@ -7,7 +7,7 @@ import yaml
 from markupsafe import Markup
 
 from privmix.evaluate.limits import swap
-from privmix.report import attacks, download, explorer, ledger_view, live, phrases, portraits, tables
+from privmix.report import attacks, defects, download, explorer, ledger_view, live, phrases, portraits, tables
 from privmix.report.alarm import reach
 from privmix.report.answer import Answer
 from privmix.report.audits import audit_rows, failing
@@ -108,6 +108,7 @@ def render(
         failures=tables.failure_rows(run),
         audits=audit_rows(run),
         failing=failing(run),
+        defects=defects.measured(),
         proven=proven(run, compared),
         mechanisms=mechanism_rows(run),
         methods=method_cards(),

@@ -50,7 +50,9 @@ const portray = (seen, figure, {label, colour}, fit) => {
   }
   const flat = seen.axes.length === 2, margins = {marginLeft: flat ? 56 : 14, marginRight: 10, marginTop: 8, marginBottom: 42};
   const across = width - margins.marginLeft - margins.marginRight;
-  const axis = (words, ticks) => ({label: words, labelAnchor: "center", labelArrow: "none", ticks, tickSize: 3, tickFormat: short});
+  const axis = (at, ticks) => ({ // with as many digits as tell its ticks apart
+    label: seen.axes[at], labelAnchor: "center", labelArrow: "none", ticks, tickSize: 3, tickFormat: d3.tickFormat(...seen.limits[at], ticks),
+  });
   const plot = Plot.plot({
     width, height: Math.round(across * seen.shape) + margins.marginTop + margins.marginBottom, ...margins,
     style: {fontSize: "12px", fontFamily: "inherit", overflow: "visible", background: "none"},
@@ -58,8 +60,8 @@ const portray = (seen, figure, {label, colour}, fit) => {
     y: flat ? {domain: seen.limits[1]} : {axis: null},
     marks: [
       ...(flat ? flatMarks : lineMarks)(seen, colour, fit.components),
-      Plot.axisX(axis(seen.axes[0], 4)),
-      ...(flat ? [Plot.axisY(axis(seen.axes[1], 4))] : []),
+      Plot.axisX(axis(0, 4)),
+      ...(flat ? [Plot.axisY(axis(1, 4))] : []),
       Plot.frame({stroke: "var(--muted)"}),
     ],
   });

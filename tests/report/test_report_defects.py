@@ -1,0 +1,56 @@
+"""The page says what audits noticed of planted mistakes, and when that was of other code."""
+
+import json
+import re
+from dataclasses import replace
+
+import made_up_run
+import pytest
+from made_up_run import MadeUpData
+
+from privmix.report import defects
+
+PLAIN = MadeUpData("plain", rows=400)
+CHANGED = "has changed since this was measured"
+
+
+def section(html: str) -> str:
+    """The words about planted mistakes."""
+    part = html[html.index('id="defects"') : html.index('<section id="ledger"')]
+    return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", part)).replace("\u00a0", " ")
+
+
+def test_every_planted_mistake_is_on_the_page_with_what_was_noticed(rendered):
+    words = section(rendered.html)
+    matrix = json.loads(defects.FILE.read_text())
+    assert len(matrix["rows"]) == 12
+    for row in matrix["rows"]:
+        trials = row["trials"]
+        replayed, alarmed = (sum(map(bool, (t[key] for t in trials))) for key in ("finding", "alarm"))
+        least = float(f"{min(trial['proven'] for trial in trials):.3g}")
+        assert f"{row['name']} {replayed} of {len(trials)} {alarmed} of {len(trials)} {least:g}" in words
+    assert "11 mistakes that implementations of private learning make were planted" in words
+    assert "neither accused the code as it is" in words
+    assert CHANGED not in words
+
+
+@pytest.mark.parametrize(("python", "told"), [(defects.this_python(), True), ("2.7", False)])
+def test_a_matrix_of_other_code_says_so_unless_another_python_measured_it(
+    tmp_path, monkeypatch, python, told
+):
+    old = replace(defects.measured(), code="0" * 16, python=python)
+    monkeypatch.setattr(defects, "measured", lambda: old)
+    html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=()))
+    assert (CHANGED in section(html)) is told
+
+
+def test_what_was_missed_is_not_green(tmp_path, monkeypatch):
+    known = defects.measured()
+    blind = defects.Trial(finding="", proven=0.1, alarm=False)
+    first, *others = known.planted
+    missed = replace(first, trials=(blind,) * len(first.trials))
+    monkeypatch.setattr(defects, "measured", lambda: replace(known, rows=(known.as_it_is, missed, *others)))
+    html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=()))
+    part = html[html.index('id="defects"') : html.index('<section id="ledger"')]
+    assert "The replay noticed 10 of them" in section(html)
+    assert part.count('<span class="pill poor">0 of') == 2
