@@ -19,7 +19,8 @@ from making import (
     write_clean,
 )
 
-from privmix.artefacts import PrivateInfo, info_of, read_private, read_schema
+from privmix.artefacts.parquet import info_of, read_schema
+from privmix.artefacts.private import PrivateInfo, read_private
 from privmix.errors import UserError
 from privmix.mechanisms import adaptive_tree_response, spool
 from privmix.mechanisms.adaptive_tree_response import oracle_of

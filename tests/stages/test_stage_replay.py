@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from making import LOCAL, clusters, make_domain, run_privatise, write_clean
 
-from privmix.artefacts import read_model, read_private
+from privmix.artefacts.model import read_model
+from privmix.artefacts.private import read_private
 from privmix.errors import UserError
 from privmix.evaluate.audit import gate
 from privmix.privacy.exact import ExactNoise

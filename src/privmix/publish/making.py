@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privmix.artefacts import PrivateInfo, private_writer, read_private
+from privmix.artefacts.private import PrivateInfo, private_writer, read_private
 from privmix.errors import UserError
 from privmix.evaluate.audit import gate
 from privmix.evaluate.audit.floats import low_bits

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privmix.artefacts import BENCHMARK_NOTICE, RELEASE_NOTICE, Domain, Privacy, dumps
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.part import dumps
+from privmix.artefacts.statement import BENCHMARK_NOTICE, RELEASE_NOTICE, Privacy
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism, Randomness, Spec, seeded

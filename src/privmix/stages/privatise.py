@@ -5,15 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from privmix import stages
-from privmix.artefacts import (
-    Domain,
-    PrivateInfo,
-    PrivateWriter,
-    Verdict,
-    clean_info,
-    private_writer,
-    train_parts,
-)
+from privmix.artefacts.clean import clean_info, train_parts
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.private import PrivateInfo, PrivateWriter, private_writer
+from privmix.artefacts.verdict import Verdict
 from privmix.errors import MechanismFailure
 from privmix.evaluate.audit import gate
 from privmix.mechanisms.base import Records

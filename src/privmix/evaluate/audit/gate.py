@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from privmix.artefacts import Verdict
+from privmix.artefacts.verdict import Verdict
 from privmix.errors import UserError
 from privmix.evaluate.audit.canaries import beside
 from privmix.evaluate.audit.floats import low_bits
