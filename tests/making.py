@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts, clean_schem
 from privmix.artefacts.columns import arrow
 from privmix.artefacts.domain import Attribute, Axis, Domain
 from privmix.artefacts.parquet import write_table
-from privmix.artefacts.private import private_writer
 from privmix.mechanisms import registry
 from privmix.mechanisms.adaptive_tree_response import next_question, oracle_of, schedule, told, worth_cutting
 from privmix.mechanisms.base import Spec
@@ -22,8 +20,6 @@ from privmix.mechanisms.tree_response import halvings
 from privmix.mixture.model import Mixture
 from privmix.privacy.response import LocalHashing
 from privmix.privacy.response.survey import unpacked
-from privmix.stages import job as jobs
-from privmix.stages import privatise
 
 PRIVATE = [name for name in registry.METHODS if registry.method_class(name).private]
 LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust != "central"]
@@ -230,15 +226,3 @@ def assert_fresh_noise(residuals, alarm=1e-6):
     square = np.square(residuals).sum()
     assert alarm < stats.chi2.sf(square, len(residuals)) < 1 - alarm
     assert stats.chi2.cdf(square / 4, len(residuals)) < alarm
-
-
-def run_privatise(arguments, release=False):
-    """The privatise stage in this process; a release, which is no option of it, by the same functions."""
-    parser = jobs.parser("privatise", "", releases=release)
-    for name in ("--clean", "--output"):
-        parser.add_argument(name, type=Path)
-    jobs.add_strict(parser)
-    job, given = jobs.parse(parser, [*arguments, *(["--release"] if release else [])])
-    with private_writer(given.output) as writer:
-        writer.info = privatise.write_reports(job, given.clean, writer, strict=given.strict)
-    return given.output

@@ -66,6 +66,7 @@ SUMS = "privacy/sums.py"
 ROWWISE = "mixture/rowwise.py"
 SPENDING = "publish/spending.py"
 RELEASING = "publish/releasing.py"
+MAKING = "publish/making.py"
 
 OF_NOISE = "tests/privacy/test_privacy_noise.py"
 OF_EXACT = "tests/privacy/test_privacy_exact.py"
@@ -101,7 +102,6 @@ OF_TREE_RESPONSE = "tests/mechanisms/test_mechanism_tree_response.py"
 OF_ADAPTIVE = "tests/mechanisms/test_mechanism_adaptive_tree_response.py"
 OF_BOUNDS = "tests/evaluate/test_audit_bounds.py"
 OF_GAME = "tests/evaluate/test_audit_game.py"
-OF_STAGE = "tests/stages/test_stage_privatise.py"
 OF_SURVEY = "tests/privacy/test_privacy_response_survey.py"
 OF_CHOICE = "tests/mechanisms/test_mechanism_component_choice.py"
 OF_SHAPES = "tests/privacy/test_privacy_tree.py"
@@ -113,6 +113,7 @@ OF_EXACT_SUMS = "tests/mechanisms/test_mechanism_exact_sums.py"
 OF_SPENDING = "tests/publish/test_publish_spending.py"
 OF_KILLS = "tests/publish/test_publish_kills.py"
 OF_BAD_DAYS = "tests/publish/test_publish_bad_days.py"
+OF_RELEASED_REPORTS = "tests/publish/test_publish_reports.py"
 
 SCALE = f"{OF_NOISE}::test_noise_has_the_stated_scale_and_no_other"
 WRITES = f"{OF_NOISE}::test_every_draw_writes_the_ledger"
@@ -1118,8 +1119,13 @@ CHANGES = (
     ),
     _change(
         "a release with noise that leaks through its low bits",
-        "tests/stages/test_stage_privatise.py::test_noise_of_a_release_lies_on_the_lattice",
-        ("stages/job.py", "Randomness(ExactNoise(), fresh())", "seeded(1, *purpose)"),
+        f"{OF_RELEASED_REPORTS}::test_noise_of_a_release_lies_on_the_lattice",
+        (
+            MAKING,
+            "from privmix.privacy.exact import ExactNoise\n",
+            "from privmix.privacy.noise import SeededNoise\n",
+        ),
+        (MAKING, "Randomness(ExactNoise(), fresh())", "Randomness(SeededNoise(fresh()), fresh())"),
     ),
     _change(
         "one lie for all attributes",
@@ -1302,7 +1308,7 @@ CHANGES = (
     ),
     _change(
         "adaptive response: true counts beside what was asked",
-        f"{OF_STAGE}::test_what_rounds_were_asked_follows_from_the_released_rows",
+        f"{OF_RELEASED_REPORTS}::test_what_rounds_were_asked_follows_from_the_released_rows",
         (
             ADAPTIVE,
             '{"partitions": [each.shape.packed() for each in asked]}',
@@ -1311,7 +1317,7 @@ CHANGES = (
     ),
     _change(
         "adaptive response: questions from the true records in a released file",
-        f"{OF_STAGE}::test_what_rounds_were_asked_follows_from_the_released_rows",
+        f"{OF_RELEASED_REPORTS}::test_what_rounds_were_asked_follows_from_the_released_rows",
         TRUE_SHARES,
     ),
     _change(
@@ -1457,12 +1463,13 @@ CHANGES = (
     ),
     _change(
         "gate: a release keeps its noise",
-        f"{OF_GATE}::test_of_a_release_nothing_is_kept_that_depends_on_records_or_noise[laplace_input]",
+        f"{OF_RELEASED_REPORTS}::test_of_the_replay_of_a_release_nothing_is_kept_that_depends_on_records_or_noise"
+        "[laplace_input]",
         (GATE, '"used": None, "noise": []', '"used": None'),
     ),
     _change(
         "gate: low bits are not looked at",
-        f"{OF_GATE}::test_a_release_whose_low_bits_tell_is_refused",
+        f"{OF_BAD_DAYS}::test_a_sampler_that_does_not_draw_what_it_claims_ends_a_release",
         (GATE, "    if not exact:", "    if exact or not exact:"),
     ),
     _change(

@@ -12,6 +12,7 @@ from privmix.artefacts.fitted import Fitted
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.part import dumps, write_json
 from privmix.artefacts.private import read_private
+from privmix.artefacts.statement import BENCHMARK_NOTICE
 from privmix.artefacts.verdict import Verdict
 from privmix.errors import MechanismFailure, UserError
 from privmix.evaluate.audit import gate
@@ -90,7 +91,7 @@ def main() -> None:
     claim = release.claim if release else Claim(job.budget.epsilon, job.budget.delta)
     events = tuple(release.events) if release else ()
     model = ModelFile(
-        notice=job.notice,
+        notice=BENCHMARK_NOTICE,
         domain=domain,
         mechanism=job.name,
         method=job.method,
