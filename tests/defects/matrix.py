@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "mutation")]
 
-from changes import Change  # noqa: E402
+from changes.change import Change  # noqa: E402
 from mutate import copied  # noqa: E402
 from planted import DEFECTS, METHOD  # noqa: E402
 
