@@ -23,7 +23,8 @@ import numpy as np
 from cases import CATALOG
 from sklearn.mixture import GaussianMixture
 
-from privmix.artefacts import Axis, CleanData, CleanInfo, Domain, RowCounts, read_clean
+from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts, read_clean
+from privmix.artefacts.domain import Axis, Domain
 from privmix.catalog import store
 from privmix.catalog.acquire import acquire
 from privmix.clean.pipeline import clean

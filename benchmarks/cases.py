@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from privmix.artefacts import Axis, Domain, read_clean
+from privmix.artefacts.clean import read_clean
+from privmix.artefacts.domain import Axis, Domain
 from privmix.catalog import store
 from privmix.catalog.acquire import acquire
 from privmix.clean import selection, transform

@@ -251,7 +251,7 @@ def _write(path: Path, n: int) -> float:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from privmix.artefacts import clean_schema
+    from privmix.artefacts.clean import clean_schema
 
     _, mixture = made_up(1, 2, 10)
     rng, total = np.random.default_rng(7), 0.0
@@ -270,7 +270,7 @@ def _write(path: Path, n: int) -> float:
 
 def one_stream(path: Path) -> None:
     """Fit one file and say what it took."""
-    from privmix.artefacts import train_batches
+    from privmix.artefacts.clean import train_batches
     from privmix.mixture.stream import streamed
 
     calls = [0]

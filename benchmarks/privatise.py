@@ -22,8 +22,10 @@ import numpy as np
 import pyarrow as pa
 from utility import DISTANCE, INTERACTIVE, LOCAL
 
-from privmix import artefacts
-from privmix.artefacts import CleanInfo, RowCounts
+from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
+from privmix.artefacts.columns import arrow
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.parquet import write_table
 from privmix.catalog import store
 from privmix.clean import transform
 
@@ -34,7 +36,7 @@ MECHANISMS = {**LOCAL, **INTERACTIVE, **DISTANCE}
 def write_clean(path: Path, rows: int) -> None:
     """Places about a hundred towns, in the public box of the check-ins."""
     axes = transform.axes(store.load(CATALOG / "gowalla.yaml"))
-    domain = artefacts.Domain(
+    domain = Domain(
         dataset="places", title="places", axes=axes, attributes=(), unit="record", relation="replace_one",
         max_records_per_person=1, visibility="synthetic", rows=rows,
     )  # fmt: skip
@@ -45,9 +47,9 @@ def write_clean(path: Path, rows: int) -> None:
     counts = RowCounts(read=rows, kept=rows, dropped={}, clipped={}, persons=rows, train=rows, holdout=0)
     info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
     parts = pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int8), ["train", "holdout"])
-    columns = [artefacts.arrow(np.arange(rows, dtype=np.uint64)), *map(artefacts.arrow, points.T), parts]
-    schema = artefacts.clean_schema(2, ())
-    artefacts.write_table(path, pa.Table.from_arrays(columns, schema=schema), info)
+    columns = [arrow(np.arange(rows, dtype=np.uint64)), *map(arrow, points.T), parts]
+    schema = clean_schema(2, ())
+    write_table(path, pa.Table.from_arrays(columns, schema=schema), info)
 
 
 def measured(chosen: dict, epsilon: float, clean: Path, output: Path) -> tuple[float, float]:

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
 
-from privmix import artefacts
-from privmix.artefacts import Attribute, Axis, Domain
+from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts, clean_schema
+from privmix.artefacts.columns import arrow
+from privmix.artefacts.domain import Attribute, Axis, Domain
+from privmix.artefacts.parquet import write_table
 from privmix.mechanisms import registry
 from privmix.mechanisms.adaptive_tree_response import next_question, oracle_of, schedule, told, worth_cutting
 from privmix.mechanisms.base import Spec
@@ -19,8 +20,6 @@ from privmix.mechanisms.tree_response import halvings
 from privmix.mixture.model import Mixture
 from privmix.privacy.response import LocalHashing
 from privmix.privacy.response.survey import unpacked
-from privmix.stages import job as jobs
-from privmix.stages import privatise
 
 PRIVATE = [name for name in registry.METHODS if registry.method_class(name).private]
 LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust != "central"]
@@ -63,7 +62,7 @@ def write_clean(path, domain, points, *, codes=None, persons=None, train=None):
     train = np.ones(rows, dtype=bool) if train is None else train
     persons = np.arange(rows) if persons is None else persons
     kept = int(train.sum())
-    counts = artefacts.RowCounts(
+    counts = RowCounts(
         read=rows,
         kept=rows,
         dropped={},
@@ -72,15 +71,15 @@ def write_clean(path, domain, points, *, codes=None, persons=None, train=None):
         train=kept,
         holdout=rows - kept,
     )
-    info = artefacts.CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
+    info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
     columns = [
-        artefacts.arrow(persons.astype(np.uint64)),
-        *(artefacts.arrow(column) for column in points.T),
-        *(artefacts.arrow(codes[attribute.name].astype(np.int16)) for attribute in domain.attributes),
-        pa.DictionaryArray.from_arrays(artefacts.arrow((~train).astype(np.int8)), ["train", "holdout"]),
+        arrow(persons.astype(np.uint64)),
+        *(arrow(column) for column in points.T),
+        *(arrow(codes[attribute.name].astype(np.int16)) for attribute in domain.attributes),
+        pa.DictionaryArray.from_arrays(arrow((~train).astype(np.int8)), ["train", "holdout"]),
     ]
-    schema = artefacts.clean_schema(points.shape[1], tuple(attribute.name for attribute in domain.attributes))
-    artefacts.write_table(path, pa.Table.from_arrays(columns, schema=schema), info)
+    schema = clean_schema(points.shape[1], tuple(attribute.name for attribute in domain.attributes))
+    write_table(path, pa.Table.from_arrays(columns, schema=schema), info)
 
 
 def clean_data(points, *, persons=None, train=None, isolated=(), **domain):
@@ -88,15 +87,15 @@ def clean_data(points, *, persons=None, train=None, isolated=(), **domain):
     persons = (np.arange(len(points)) if persons is None else persons).astype(np.uint64)
     train = np.arange(len(points)) % 2 == 0 if train is None else train
     rows = int(train.sum())
-    counts = artefacts.RowCounts(
+    counts = RowCounts(
         read=len(points), kept=len(points), dropped={}, clipped={}, persons=len(np.unique(persons)), train=rows,
         holdout=len(points) - rows,
     )  # fmt: skip
-    info = artefacts.CleanInfo(
+    info = CleanInfo(
         domain=make_domain(dimensions=points.shape[1], rows=rows, **domain), entry_digest="", raw_sha256="",
         counts=counts, isolated=tuple(int(persons[row]) for row in isolated),
     )  # fmt: skip
-    return artefacts.CleanData(info, points, {}, persons, train)
+    return CleanData(info, points, {}, persons, train)
 
 
 def make_spec(n_components=3, **domain):
@@ -227,15 +226,3 @@ def assert_fresh_noise(residuals, alarm=1e-6):
     square = np.square(residuals).sum()
     assert alarm < stats.chi2.sf(square, len(residuals)) < 1 - alarm
     assert stats.chi2.cdf(square / 4, len(residuals)) < alarm
-
-
-def run_privatise(arguments, release=False):
-    """The privatise stage in this process; a release, which is no option of it, by the same functions."""
-    parser = jobs.parser("privatise", "", releases=release)
-    for name in ("--clean", "--output"):
-        parser.add_argument(name, type=Path)
-    jobs.add_strict(parser)
-    job, given = jobs.parse(parser, [*arguments, *(["--release"] if release else [])])
-    with artefacts.private_writer(given.output) as writer:
-        writer.info = privatise.write_reports(job, given.clean, writer, strict=given.strict)
-    return given.output

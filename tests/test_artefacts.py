@@ -9,8 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from making import make_domain
 
-from privmix import artefacts, stages
-from privmix.artefacts import RESULT_COLUMNS, CleanInfo, RowCounts, ScoresInfo
+from privmix import stages
+from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema, read_clean, train_batches, train_parts
+from privmix.artefacts.columns import arrow, column
+from privmix.artefacts.parquet import info_of, read_table, with_info, write_table
+from privmix.artefacts.scores import RESULT_COLUMNS, ScoresInfo, results_table
+from privmix.artefacts.writing import replacing
 from privmix.errors import UserError
 
 
@@ -19,7 +23,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     target.write_text("old")
 
     def fill_the_disk():
-        with artefacts.replacing(target) as temporary:
+        with replacing(target) as temporary:
             temporary.write_text("half")
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -31,7 +35,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
 
 def test_a_finished_write_replaces_the_file_with_ordinary_permissions(tmp_path):
     target = tmp_path / "deep" / "file.json"
-    with artefacts.replacing(target) as temporary:
+    with replacing(target) as temporary:
         temporary.write_text("new")
     assert target.read_text() == "new"
     assert os.listdir(target.parent) == ["file.json"]
@@ -59,26 +63,26 @@ def test_an_unforeseen_error_keeps_its_traceback():
     [np.arange(5.0), np.arange(5, dtype=np.uint8), np.arange(10.0)[::2], np.empty(0, dtype=np.int64)],
 )
 def test_numbers_survive_arrow(values):
-    table = pa.table({"x": artefacts.arrow(values)})
-    assert artefacts.column(table, "x").dtype == values.dtype
-    assert np.array_equal(artefacts.column(table, "x"), values)
+    table = pa.table({"x": arrow(values)})
+    assert column(table, "x").dtype == values.dtype
+    assert np.array_equal(column(table, "x"), values)
 
 
 def test_texts_survive_arrow():
     texts = ["", "ε = 1", "plain", "日本"]
-    assert artefacts.arrow(texts).to_pylist() == texts
+    assert arrow(texts).to_pylist() == texts
 
 
 def test_results_have_exactly_the_promised_columns(tmp_path):
     row = dict.fromkeys(("dataset", "mechanism", "method", "trust", "unit", "relation", "metric"), "x")
-    table = artefacts.results_table([{**row, "epsilon": np.inf, "delta": 0.0, "replicate": 1, "value": 2.5}])
+    table = results_table([{**row, "epsilon": np.inf, "delta": 0.0, "replicate": 1, "value": 2.5}])
     assert tuple(table.column_names) == RESULT_COLUMNS
     assert table.to_pylist()[0]["epsilon"] == np.inf
-    assert artefacts.results_table([]).num_rows == 0
+    assert results_table([]).num_rows == 0
     info = ScoresInfo(dataset="d", mechanism="m", method="m", trust="local", epsilon=np.inf, roc=[(0.0, 0.5)])
-    artefacts.write_table(tmp_path / "scores.parquet", table, info)
-    again = artefacts.read_table(tmp_path / "scores.parquet")
-    assert artefacts.info_of(again, ScoresInfo) == info
+    write_table(tmp_path / "scores.parquet", table, info)
+    again = read_table(tmp_path / "scores.parquet")
+    assert info_of(again, ScoresInfo) == info
     assert again.select(list(RESULT_COLUMNS)).to_pylist() == table.to_pylist()
 
 
@@ -86,11 +90,11 @@ def test_a_broken_or_foreign_file_is_a_sentence(tmp_path):
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 but not much more")
     with pytest.raises(UserError, match="delete it and run again"):
-        artefacts.read_table(broken)
+        read_table(broken)
     foreign = tmp_path / "foreign.parquet"
     pq.write_table(pa.table({"a": [1]}), foreign)
     with pytest.raises(UserError, match="not written by privmix"):
-        artefacts.read_table(foreign)
+        read_table(foreign)
 
 
 def test_normalised_and_original_units_are_inverse():
@@ -106,17 +110,17 @@ def write_clean(path, train, words=("train", "holdout")):
     points = np.random.default_rng(0).uniform(-0.5, 0.5, (rows, 2))
     held = np.where(train, words.index("train"), words.index("holdout")).astype(np.int8)
     columns = [
-        artefacts.arrow(np.arange(rows, dtype=np.uint64)),
-        *(artefacts.arrow(column) for column in points.T),
-        artefacts.arrow(np.zeros(rows, dtype=np.int16)),
-        pa.DictionaryArray.from_arrays(artefacts.arrow(held), list(words)),
+        arrow(np.arange(rows, dtype=np.uint64)),
+        *map(arrow, points.T),
+        arrow(np.zeros(rows, dtype=np.int16)),
+        pa.DictionaryArray.from_arrays(arrow(held), list(words)),
     ]
     kept, persons = int(np.sum(train)), rows
     counts = RowCounts(
         read=rows, kept=rows, dropped={}, clipped={}, persons=persons, train=kept, holdout=rows - kept
     )
     info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
-    schema = artefacts.with_info(artefacts.clean_schema(2, ("c",)), info)
+    schema = with_info(clean_schema(2, ("c",)), info)
     pq.write_table(pa.Table.from_arrays(columns, schema=schema), path, row_group_size=100)
     return points
 
@@ -127,10 +131,10 @@ def test_training_batches_are_the_training_records_in_order(tmp_path, rows, word
     train = np.random.default_rng(1).random(350) < 0.6
     train[100:200] = False  # a row group with no training record
     points = write_clean(tmp_path / "clean.parquet", train, words)
-    batches = list(artefacts.train_batches(tmp_path / "clean.parquet", rows))
+    batches = list(train_batches(tmp_path / "clean.parquet", rows))
     assert max(len(batch) for batch in batches) <= rows
     assert all(batch.shape[1] == 2 for batch in batches)
-    clean = artefacts.read_clean(tmp_path / "clean.parquet")
+    clean = read_clean(tmp_path / "clean.parquet")
     assert np.array_equal(np.concatenate(batches), points[train])
     assert np.array_equal(np.concatenate(batches), clean.points[clean.train])
 
@@ -138,24 +142,24 @@ def test_training_batches_are_the_training_records_in_order(tmp_path, rows, word
 def test_whose_a_training_record_is_is_read_only_if_wanted(tmp_path):
     train = np.random.default_rng(1).random(350) < 0.6
     points = write_clean(tmp_path / "clean.parquet", train)
-    parts = list(artefacts.train_parts(tmp_path / "clean.parquet", 64, with_persons=True))
+    parts = list(train_parts(tmp_path / "clean.parquet", 64, with_persons=True))
     assert np.array_equal(np.concatenate([persons for _, _, persons in parts]), np.flatnonzero(train))
     assert np.array_equal(np.concatenate([some for some, _, _ in parts]), points[train])
-    assert {persons for _, _, persons in artefacts.train_parts(tmp_path / "clean.parquet")} == {None}
+    assert {persons for _, _, persons in train_parts(tmp_path / "clean.parquet")} == {None}
 
 
 def test_training_batches_begin_anew_each_time_and_let_go_of_the_file(tmp_path):
     write_clean(tmp_path / "clean.parquet", np.ones(300, dtype=bool))
-    begun = artefacts.train_batches(tmp_path / "clean.parquet", 100)
+    begun = train_batches(tmp_path / "clean.parquet", 100)
     first = next(begun)
     begun.close()
-    assert np.array_equal(next(artefacts.train_batches(tmp_path / "clean.parquet", 100)), first)
-    assert sum(len(batch) for batch in artefacts.train_batches(tmp_path / "clean.parquet", 100)) == 300
+    assert np.array_equal(next(train_batches(tmp_path / "clean.parquet", 100)), first)
+    assert sum(len(batch) for batch in train_batches(tmp_path / "clean.parquet", 100)) == 300
 
 
 def test_reading_training_points_in_batches_holds_a_part_of_the_file_only(tmp_path):
     path, rows, groups = tmp_path / "clean.parquet", 50_000, 20
-    schema = artefacts.clean_schema(2, ())
+    schema = clean_schema(2, ())
     rng = np.random.default_rng(0)
     with pq.ParquetWriter(path, schema) as writer:
         for _ in range(groups):
@@ -163,6 +167,6 @@ def test_reading_training_points_in_batches_holds_a_part_of_the_file_only(tmp_pa
             columns = [np.arange(rows, dtype=np.uint64), *rng.random((2, rows)), split]
             writer.write_table(pa.table(columns, schema=schema))
     before, most = pa.total_allocated_bytes(), 0
-    for _ in artefacts.train_batches(path, 10_000):
+    for _ in train_batches(path, 10_000):
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < path.stat().st_size / 5

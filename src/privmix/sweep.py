@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privmix.artefacts import dumps
+from privmix.artefacts.part import dumps
 from privmix.catalog import store
 from privmix.catalog.entry import Entry
 from privmix.errors import UserError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from privmix.artefacts import RowCounts
+from privmix.artefacts.clean import RowCounts
 from privmix.catalog import store
 from privmix.catalog.cli import account
 from privmix.cli import main

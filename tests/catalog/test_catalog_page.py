@@ -8,7 +8,7 @@ import pytest
 import yaml
 from odd_entry import MARKUP, odd_entry, write_odd_entry
 
-from privmix.artefacts import clean_info
+from privmix.artefacts.clean import clean_info
 from privmix.catalog import store
 from privmix.catalog.acquire import acquire
 from privmix.catalog.entry import Entry

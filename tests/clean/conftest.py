@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from privmix.artefacts import CleanData, read_clean
+from privmix.artefacts.clean import CleanData, read_clean
 from privmix.catalog.entry import Entry
 from privmix.clean.pipeline import clean
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from privmix.artefacts import read_clean
+from privmix.artefacts.clean import read_clean
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from privmix.artefacts import read_clean
+from privmix.artefacts.clean import read_clean
 from privmix.catalog.readers import records
 from privmix.clean.pipeline import ENTRY_SECTIONS, clean
 from privmix.errors import UserError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmix.artefacts import Domain
+from privmix.artefacts.domain import Domain
 from privmix.catalog.entry import Entry
 from privmix.clean.transform import axes, clip
 from privmix.errors import UserError

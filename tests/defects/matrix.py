@@ -25,7 +25,7 @@ from privmix.report.defects import Matrix, Planted, Trial
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "mutation")]
 
-from changes import Change  # noqa: E402
+from changes.change import Change  # noqa: E402
 from mutate import copied  # noqa: E402
 from planted import DEFECTS, METHOD  # noqa: E402
 from trial import BUDGET, PLAYED, REPLAYED  # noqa: E402

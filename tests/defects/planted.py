@@ -5,7 +5,8 @@ Each is a small change of the sources that breaks the claimed ε and that no out
 defect is the size of what it breaks.
 """
 
-from changes import JOINT, NOISE, NOISY_MOMENTS, RELATION, STREAMS, Change, Edit
+from changes.change import Change, Edit
+from changes.places import JOINT, NOISE, NOISY_MOMENTS, RELATION, STREAMS
 
 METHOD = "noisy_moments"
 GAUSSIAN = "self.generator.normal(0.0, sigma, np.shape(values))"

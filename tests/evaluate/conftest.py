@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from privmix.artefacts import BENCHMARK_NOTICE, Fitted, ModelFile, Privacy
+from privmix.artefacts.fitted import Fitted
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.statement import BENCHMARK_NOTICE, Privacy
 
 
 @pytest.fixture

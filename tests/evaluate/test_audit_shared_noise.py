@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privmix.artefacts import Verdict
+from privmix.artefacts.verdict import Verdict
 from privmix.evaluate.audit.shared_noise import agreement, shared
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from making import clean_data, clusters, make_domain, make_spec, spied
 
-from privmix.artefacts import Axis
+from privmix.artefacts.domain import Axis
 from privmix.evaluate import worst_record
 from privmix.evaluate.likelihood import mean_log_likelihood
 from privmix.evaluate.limits import auc_ceiling

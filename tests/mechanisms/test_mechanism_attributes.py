@@ -13,7 +13,7 @@ import pytest
 from making import make_domain
 from scipy import stats
 
-from privmix.artefacts import read_clean
+from privmix.artefacts.clean import read_clean
 from privmix.catalog import store
 from privmix.catalog.acquire import acquire
 from privmix.clean.pipeline import clean

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from making import clusters, make_domain, make_spec
 
-from privmix.artefacts import CleanData, CleanInfo, RowCounts
+from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, seeded, training_records

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privmix.artefacts import read_clean
+from privmix.artefacts.clean import read_clean
 from privmix.catalog import store
 from privmix.catalog.acquire import acquire
 from privmix.clean.pipeline import clean

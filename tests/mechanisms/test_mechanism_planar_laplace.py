@@ -8,7 +8,7 @@ import pytest
 from making import RecordingNoise, clusters, make_domain
 from scipy import stats
 
-from privmix.artefacts import Axis
+from privmix.artefacts.domain import Axis
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Randomness, Records, Spec, seeded

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from making import clusters, make_domain, make_spec
 
-from privmix.artefacts import PrivateInfo, private_writer, read_private
+from privmix.artefacts.private import PrivateInfo, private_writer, read_private
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, seeded

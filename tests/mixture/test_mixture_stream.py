@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from making import make_domain
 
-from privmix import artefacts
-from privmix.artefacts import CleanInfo, RowCounts
+from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema, read_clean, train_batches
+from privmix.artefacts.columns import arrow
+from privmix.artefacts.parquet import write_table
 from privmix.errors import UserError
 from privmix.mixture import kernel
 from privmix.mixture.em import Fit, fit
@@ -267,18 +268,16 @@ def test_a_clean_parquet_is_fitted_without_being_read_whole(tmp_path):
         train=int(train.sum()), holdout=int((~train).sum()),
     )  # fmt: skip
     columns = {
-        "person": artefacts.arrow(np.arange(3000, dtype=np.uint64)),
-        "x0": artefacts.arrow(points[:, 0]),
-        "x1": artefacts.arrow(points[:, 1]),
-        "split": pa.DictionaryArray.from_arrays(
-            artefacts.arrow((~train).astype(np.int8)), ["train", "holdout"]
-        ),
+        "person": arrow(np.arange(3000, dtype=np.uint64)),
+        "x0": arrow(points[:, 0]),
+        "x1": arrow(points[:, 1]),
+        "split": pa.DictionaryArray.from_arrays(arrow((~train).astype(np.int8)), ["train", "holdout"]),
     }
     info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
-    artefacts.write_table(path, pa.table(columns, artefacts.clean_schema(2, ())), info)
-    clean = artefacts.read_clean(path)
+    write_table(path, pa.table(columns, clean_schema(2, ())), info)
+    clean = read_clean(path)
     assert clean.train.tolist() == train.tolist()
-    stream = streamed(lambda: artefacts.train_batches(path, 256))
+    stream = streamed(lambda: train_batches(path, 256))
     assert len(stream) == train.sum()
     of_file = fit(stream, 3, rng=np.random.default_rng(0), relocations=4)
     assert_same(of_file, fit(clean.points[clean.train], 3, rng=np.random.default_rng(0), relocations=4))

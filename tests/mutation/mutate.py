@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from changes import CHANGES, Change
+from changes import CHANGES
+from changes.change import Change
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 2

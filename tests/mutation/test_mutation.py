@@ -1,7 +1,9 @@
 """Every planted defect is noticed by a named test, and the script itself cannot be fooled."""
 
 import pytest
-from changes import CHANGES, OF_STREAMS, RELATION, Change, Edit
+from changes import CHANGES
+from changes.change import Change, Edit
+from changes.places import OF_STREAMS, RELATION
 from mutate import Unusable, copied, mutate
 
 HARMLESS = Edit(RELATION, "factor = 1.0\n", "factor = 2.0 - 1.0\n")

@@ -42,7 +42,12 @@ def test_what_cannot_be_released_is_refused_before_anything_is_spent(park, capsy
     assert _nothing_in_place(park)
 
 
-def test_the_stage_takes_no_seed_either(park, monkeypatch):
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [(("--seed", "1"), "takes no seed"), (("--release", "--replicates", "2"), "one replicate, not 2")],
+    ids=["seed", "replicates"],
+)
+def test_the_stage_takes_no_seed_either_and_makes_one_replicate(park, monkeypatch, more, said):
     park.release(out="first")
     words = [
         *(
@@ -55,12 +60,12 @@ def test_the_stage_takes_no_seed_either(park, monkeypatch):
             "--delta",
             "0",
         ),
-        *("--components", "2", "--seed", "1", "--entry", "catalog/walks.yaml"),
+        *("--components", "2", *more, "--entry", "catalog/walks.yaml"),
         *("--clean", "data/clean/walks.parquet", "--limit-epsilon", "9", "--limit-delta", "0"),
         *("--accounts", "releases/.spending", "--output", "out"),
     ]
     monkeypatch.setattr("sys.argv", ["release", *words])
-    with pytest.raises(UserError, match="takes no seed"):
+    with pytest.raises(UserError, match=said):
         release.main()
     assert len(park.lines) == 2
 
@@ -220,26 +225,31 @@ def test_what_fails_its_own_check_is_not_put_in_place(park, capsys, monkeypatch)
     assert len(park.lines) == 1
 
 
+@pytest.mark.parametrize(("mechanism", "kind"), [("grid", "central"), ("laplace", "local")])
 @pytest.mark.parametrize(
-    "spoil",
+    ("spoil", "found"),
     [
-        lambda draw, values, scale: draw(values, scale / 5),
-        lambda draw, values, scale: draw(values, scale) + 1e-9,
+        (lambda draw, values, scale: draw(values, scale / 5), "the noise is too small"),
+        (lambda draw, values, scale: draw(values, scale) + 1e-9, "not whole steps"),
     ],
     ids=["a fifth of the noise", "off the lattice"],
 )
-def test_a_sampler_that_does_not_draw_what_it_claims_ends_a_release(park, capsys, monkeypatch, spoil):
+def test_a_sampler_that_does_not_draw_what_it_claims_ends_a_release(
+    park, capsys, monkeypatch, mechanism, kind, spoil, found
+):
     """From after the rehearsal on, so that it is the run itself that is noticed."""
     original, runs = ExactNoise.add_laplace, []
-    real = making.central
+    real = getattr(making, kind)
 
     def spoiled(self, values, scale):
         draw = lambda *drawn: original(self, *drawn)  # noqa: E731
         return spoil(draw, values, scale) if len(runs) > 1 else draw(values, scale)
 
-    monkeypatch.setattr(making, "central", lambda *arguments: runs.append(1) or real(*arguments))
+    monkeypatch.setattr(making, kind, lambda *arguments: runs.append(1) or real(*arguments))
     monkeypatch.setattr(ExactNoise, "add_laplace", spoiled)
-    assert "fails the replay" in park.refused(capsys, *COMMON)
+    said = park.refused(capsys, "release", "walks", "--mechanism", mechanism, *COMMON[4:])
+    assert "fails the replay" in said
+    assert found in said
     assert _nothing_in_place(park)
     assert [json.loads(line)["entry"] for line in park.lines] == ["intent"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from walks_park import ROWS
 
-from privmix.artefacts import clean_info
+from privmix.artefacts.clean import clean_info
 from privmix.errors import UserError
 from privmix.privacy.together import Spent, summed
 from privmix.publish import card, checks, making, page, spending

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privmix.artefacts import read_clean
+from privmix.artefacts.clean import read_clean
 from privmix.mixture import em
 from privmix.publish import contents
 from privmix.publish.contents import read

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from walks_park import ROWS, people, points
 
-from privmix.artefacts import read_private
+from privmix.artefacts.private import read_private
 from privmix.mechanisms import registry
 from privmix.privacy.streams import stream
 from privmix.publish import card, contents, synthetic

@@ -14,26 +14,16 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from privmix.artefacts import (
-    BENCHMARK_NOTICE,
-    RESULT_SCHEMA,
-    Attribute,
-    Audit,
-    Axis,
-    Bound,
-    CleanInfo,
-    Domain,
-    Fitted,
-    ModelFile,
-    Privacy,
-    Proportion,
-    RowCounts,
-    ScoresInfo,
-    Verdict,
-    clean_schema,
-    write_json,
-    write_table,
-)
+from privmix.artefacts.audit import Audit, Bound
+from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
+from privmix.artefacts.domain import Attribute, Axis, Domain
+from privmix.artefacts.fitted import Fitted, Proportion
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.parquet import write_table
+from privmix.artefacts.part import write_json
+from privmix.artefacts.scores import RESULT_SCHEMA, ScoresInfo
+from privmix.artefacts.statement import BENCHMARK_NOTICE, Privacy
+from privmix.artefacts.verdict import Verdict
 from privmix.report.frames import Scores, collect
 from privmix.report.outcomes import Run, in_order
 

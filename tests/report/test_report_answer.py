@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up_run import CHECKINS, HOMES, MadeUpData
 
-from privmix.artefacts import read_clean
+from privmix.artefacts.clean import read_clean
 from privmix.report.answer import answers
 from privmix.report.frames import Scores
 from privmix.report.outcomes import material

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from privmix.artefacts import RESULT_COLUMNS, RESULT_SCHEMA, Axis, Domain
+from privmix.artefacts.domain import Axis, Domain
+from privmix.artefacts.scores import RESULT_COLUMNS, RESULT_SCHEMA
 from privmix.report.frames import Scores, best_non_private, collect, estimate, to_table, uniform_loglik
 
 

@@ -1,6 +1,7 @@
 from making import make_domain
 
-from privmix.artefacts import ModelFile, Privacy
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.statement import Privacy
 from privmix.report.ledger_view import exceeds, group, split, theorem
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from made_up_run import CHECKINS, HOMES, SURVEY, MadeUpData
 
-from privmix.artefacts import RESULT_COLUMNS
+from privmix.artefacts.scores import RESULT_COLUMNS
 from privmix.errors import UserError
 from privmix.report import download, live
 from privmix.report.proportions import proportions

@@ -4,7 +4,9 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from privmix.artefacts import Axis, CleanData, CleanInfo, Domain, Fitted, RowCounts
+from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts
+from privmix.artefacts.domain import Axis, Domain
+from privmix.artefacts.fitted import Fitted
 from privmix.report import portraits
 from privmix.report.figures import SERIES, VARIABLES, drawing, series, spread, svg
 from privmix.report.outcomes import SHOWN_POINTS, material

@@ -7,7 +7,7 @@ import numpy as np
 from made_up_run import CHECKINS
 from test_report_pictures import clean_data
 
-from privmix.artefacts import Attribute
+from privmix.artefacts.domain import Attribute
 from privmix.report.outcomes import material
 from privmix.report.proportions import proportions
 

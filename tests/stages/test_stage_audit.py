@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from privmix.artefacts import read_audit
+from privmix.artefacts.audit import read_audit
 from privmix.errors import MechanismFailure
 from privmix.evaluate.audit import kinds
 from privmix.mechanisms import registry

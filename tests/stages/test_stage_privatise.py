@@ -1,4 +1,4 @@
-"""The private file: reports and nothing else, compact, in no order; for a release from the system's entropy."""
+"""The private file: reports and nothing else, compact, in no order. That of a release: `test_publish_reports`."""
 
 import json
 import os
@@ -6,29 +6,17 @@ import subprocess
 import sys
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from making import (
     LOCAL,
     clusters,
     make_domain,
-    make_mechanism,
-    make_spec,
-    partitions_asked,
-    run_privatise,
     write_clean,
 )
 
-from privmix.artefacts import PrivateInfo, info_of, read_private, read_schema
-from privmix.errors import UserError
+from privmix.artefacts.parquet import info_of, read_schema
+from privmix.artefacts.private import PrivateInfo, read_private
 from privmix.mechanisms import adaptive_tree_response, spool
-from privmix.mechanisms.adaptive_tree_response import oracle_of
-from privmix.mechanisms.local import read_reports
-from privmix.mechanisms.partitions import Partition
-from privmix.mechanisms.tree_response import halvings
-from privmix.privacy.accounting import Budget
-from privmix.privacy.response.survey import row_type
-from privmix.privacy.tree import Shape
 from privmix.stages import privatise
 
 ATTRIBUTES = (("night", ("no", "yes")), ("colour", ("red", "green", "blue")))
@@ -46,7 +34,7 @@ def more_parameters(method):
 
 
 @pytest.fixture
-def make(tmp_path):
+def make(tmp_path, monkeypatch):
     """Runs the stage in this process; gives the path of the private file."""
 
     def run(method, points, codes, *more, epsilon=1.0, persons=None, name="private", **domain):
@@ -60,47 +48,12 @@ def make(tmp_path):
             json.dumps({"method": method, **more_parameters(method)}),
         ]
         arguments += ["--epsilon", str(epsilon), "--delta", "1e-6", "--components", "3"]
-        release = "--release" in more
-        chosen = [word for word in more if word != "--release"] if release else more or ("--seed", "1")
-        arguments += [*chosen, "--clean", str(clean), "--output", str(output)]
-        return run_privatise(arguments, release)
+        arguments += [*(more or ("--seed", "1")), "--clean", str(clean), "--output", str(output)]
+        monkeypatch.setattr(sys, "argv", ["privatise", *arguments])
+        privatise.main()
+        return output
 
     return run
-
-
-@pytest.mark.parametrize("method", LOCAL)
-def test_a_release_holds_reports_and_public_values_alone(make, method):
-    """What it says of itself is the same whatever the records are, and it has one row for each report.
-
-    But for what was asked in the light of earlier answers.
-    """
-    said, rounds = [], method == "adaptive_tree_response"
-    for seed in (1, 2):
-        path = make(method, *_records(2000, seed), "--release")
-        info, [columns] = read_private(path)
-        assert rounds or info.asked == [{}]
-        said.append(info.model_copy(update={"asked": []}))
-        metadata = pq.read_metadata(path)
-        assert set(metadata.metadata) <= {b"privmix", b"ARROW:schema"}
-        assert metadata.num_rows == 2000
-        assert {len(values) for values in columns.values()} == {2000}
-    assert said[0] == said[1]
-    assert said[0].privacy.mode == "release"
-    assert said[0].seconds == []
-    assert "must not be published" not in said[0].notice
-    assert said[0].privacy.epsilon == pytest.approx(1.0)
-
-
-def test_what_rounds_were_asked_follows_from_the_released_rows(make):
-    """The one thing in the file that depends on answers tells nothing which the rows do not."""
-    info, [columns] = read_private(make("adaptive_tree_response", *_records(3000), "--release", epsilon=3.0))
-    spec = make_spec(rows=3000, attributes=ATTRIBUTES)
-    plan = make_mechanism("adaptive_tree_response").plan(spec, Budget(3.0, 1e-6))
-    [asked] = info.asked
-    assert set(asked) == {"partitions"}
-    assert set(columns) == {"part", "a_night", "a_colour"}
-    found = partitions_asked(_rows(columns["part"], asked, spec, plan), spec, plan)
-    assert asked["partitions"] == [each.shape.packed() for each in found]
 
 
 def test_people_who_wait_for_their_round_are_in_no_file_that_has_a_name(make, tmp_path, monkeypatch):
@@ -121,20 +74,6 @@ def test_people_who_wait_for_their_round_are_in_no_file_that_has_a_name(make, tm
     assert all(each.keys() == {".parquet", ".part", "unnamed"} for each in seen)
     assert all(each[".part"] == 0 and each["unnamed"] > 1 for each in seen)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clean.parquet", "private.parquet"]
-
-
-def _rows(column, asked, spec, plan):
-    """The reports as they were made; their layout is that of the partitions asked, which all can read."""
-    deepest = halvings(spec, "").depth
-    partitions = [Partition(Shape.unpacked(0, text), deepest) for text in asked["partitions"]]
-    return read_reports(column, row_type([oracle_of(each, plan) for each in partitions]))
-
-
-@pytest.mark.parametrize("method", LOCAL)
-def test_two_releases_share_no_noise(make, method):
-    records = _records(2000)
-    files = [read_private(make(method, *records, "--release"))[1][0] for _ in range(2)]
-    assert any(not np.array_equal(files[0][name], files[1][name]) for name in files[0])
 
 
 @pytest.mark.parametrize("method", LOCAL)
@@ -197,36 +136,6 @@ def _entropy(values):
     return sum(_entropy(column) for column in octets.T)
 
 
-@pytest.mark.parametrize("method", ["laplace_input", "gaussian_input", "planar_laplace"])
-def test_noise_of_a_release_lies_on_the_lattice(make, method):
-    """Where doubles could lie tells what they were made from; whole steps of 2^-20 do not."""
-    _, [columns] = read_private(make(method, *_records(2000), "--release", epsilon=200.0))
-    for axis in ("y0", "y1"):
-        steps = columns[axis].astype(np.float64) * 2**20
-        assert np.abs(columns[axis]).max() < 8  # where single precision has every step
-        assert np.array_equal(steps, np.rint(steps))
-    _, [seeded] = read_private(make(method, *_records(2000), epsilon=200.0))
-    assert not np.array_equal(seeded["y0"] * 2.0**20, np.rint(seeded["y0"] * 2.0**20))
-
-
-@pytest.mark.parametrize("method", LOCAL)
-def test_how_much_people_hold_is_not_in_a_release(make, method):
-    """The same people with fewer and with more records: the file says the same of itself, and is as long."""
-    said = []
-    for holds in (1, 3):
-        persons = np.repeat(np.arange(300), holds)
-        points, codes = _records(len(persons))
-        path = make(
-            method, points, codes, "--release",
-            persons=persons, unit="person", max_records=4, relation="add_remove", rows=800,
-        )  # fmt: skip
-        info, _ = read_private(path)
-        said.append(info.model_copy(update={"asked": []}))
-    assert said[0] == said[1]
-    assert said[0].reports == [300]
-    assert said[0].privacy.relation == "replace_one"
-
-
 def test_a_benchmark_file_says_that_it_must_not_be_published(make):
     path = make("randomized_response", *_records(2000), "--seed", "1", "--replicates", "2")
     info, replicates = read_private(path)
@@ -266,11 +175,6 @@ def test_the_stage_makes_no_file_that_may_be_published(tmp_path, arguments, sent
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_a_release_has_one_replicate(make):
-    with pytest.raises(UserError, match="one replicate, not 2"):
-        make("laplace_input", *_records(50), "--release", "--replicates", "2")
 
 
 @pytest.mark.parametrize("method", ["tree_response", "adaptive_tree_response"])

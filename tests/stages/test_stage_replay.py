@@ -1,16 +1,16 @@
-"""Every private model is replayed as it is made: a failing one is marked, stops a strict run, and is never released."""
+"""Every private model is replayed as it is made: a failing one is marked, and stops a strict run."""
 
 import json
 import sys
 
 import numpy as np
 import pytest
-from making import LOCAL, clusters, make_domain, run_privatise, write_clean
+from making import clusters, make_domain, write_clean
 
-from privmix.artefacts import read_model, read_private
+from privmix.artefacts.model import read_model
+from privmix.artefacts.private import read_private
 from privmix.errors import UserError
 from privmix.evaluate.audit import gate
-from privmix.privacy.exact import ExactNoise
 from privmix.privacy.noise import SeededNoise
 from privmix.stages import fit, privatise
 
@@ -29,8 +29,6 @@ def run(tmp_path, monkeypatch):
         arguments = ["--mechanism", "m", "--parameters", json.dumps({"method": method})]
         arguments += ["--epsilon", str(epsilon), "--delta", "1e-6", "--components", "3", *more]
         arguments += ["--private" if source else "--clean", str(source or clean), "--output", str(output)]
-        if "--release" in arguments:
-            return run_privatise([word for word in arguments if word != "--release"], release=True)
         monkeypatch.setattr(sys, "argv", [stage.__name__, *arguments])
         stage.main()
         return output
@@ -83,32 +81,6 @@ def test_halved_noise_is_marked_and_stops_a_strict_run(run, monkeypatch, stage, 
     with pytest.raises(UserError, match=r"^m at ε = 1 on made fails its replay: .*nothing was written"):
         run(stage, method, *SEEDED, "--strict")
     assert not path.exists()
-
-
-@pytest.mark.parametrize("method", [method for method in LOCAL if method != "planar_laplace"])
-def test_of_a_release_nothing_is_kept_that_depends_on_records_or_noise(run, method):
-    info, _ = read_private(run(privatise, method, "--release"))
-    assert info.replay.passed
-    assert info.replay.noise == []
-    assert info.replay.used is None
-
-
-def test_a_failing_release_is_refused_without_asking(run, monkeypatch):
-    laplace = ExactNoise.add_laplace
-    monkeypatch.setattr(ExactNoise, "add_laplace", lambda own, values, scale: laplace(own, values, scale / 2))
-    with pytest.raises(UserError, match="fails its replay"):
-        run(privatise, "laplace_input", "--release")
-
-
-def test_a_release_whose_low_bits_tell_is_refused(run, monkeypatch):
-    generator = np.random.Generator(np.random.PCG64(1))
-    monkeypatch.setattr(
-        ExactNoise,
-        "add_laplace",
-        lambda own, values, scale: SeededNoise(generator).add_laplace(values, scale),
-    )
-    with pytest.raises(UserError, match="not whole steps"):
-        run(privatise, "laplace_input", "--release")
 
 
 def test_the_sample_is_bounded(monkeypatch):

@@ -43,7 +43,7 @@ def project(finished: Path, tmp_path: Path) -> Project:
 def test_the_run_makes_what_it_promises(finished: Path):
     import pandas as pd
 
-    from privmix.artefacts import RESULT_COLUMNS
+    from privmix.artefacts.scores import RESULT_COLUMNS
 
     results = pd.read_csv(finished / "reports/results.csv")
     assert tuple(results.columns) == RESULT_COLUMNS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from privmix import resources as needs
 from privmix import sweep
-from privmix.artefacts import dumps
+from privmix.artefacts.part import dumps
 from privmix.catalog import store
 from privmix.errors import UserError
 from privmix.mechanisms.registry import module_of

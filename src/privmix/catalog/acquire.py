@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
-from privmix.artefacts import replacing
+from privmix.artefacts.writing import replacing
 from privmix.catalog import fetch, packages, synthetic
 from privmix.catalog.content import CorruptError, measure, mismatch
 from privmix.catalog.entry import Entry, FileSource, PackageSource, UrlSource

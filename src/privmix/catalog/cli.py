@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from privmix.artefacts import RowCounts
+from privmix.artefacts.clean import RowCounts
 from privmix.catalog import store
 from privmix.catalog.acquire import acquire
 from privmix.catalog.entry import Entry

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from privmix.artefacts import RowCounts, clean_info
+from privmix.artefacts.clean import RowCounts, clean_info
 from privmix.catalog import store
 from privmix.catalog.content import GZIP_MAGIC
 from privmix.catalog.entry import Entry

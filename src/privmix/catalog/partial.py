@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from privmix.artefacts import replacing
+from privmix.artefacts.writing import replacing
 
 
 class Partial:

@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privmix import artefacts
-from privmix.artefacts import Attribute, Axis, CleanInfo, Domain, RowCounts
+from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
+from privmix.artefacts.domain import Attribute, Axis, Domain
+from privmix.artefacts.parquet import with_info
+from privmix.artefacts.writing import replacing
 from privmix.catalog import readers
 from privmix.catalog.entry import Entry
 from privmix.clean import selection, split, transform
@@ -74,7 +76,7 @@ def clean(
             isolated=tuple(int(person) for person in isolated),
         )
         spool.seek(0)
-        with artefacts.replacing(Path(output)) as temporary:
+        with replacing(Path(output)) as temporary:
             _write(spool, temporary, info, rows.person, kept, holdout)
     return info
 
@@ -89,7 +91,7 @@ def _spool(
     key: bytes,
 ) -> _Rows:
     """First pass: normalised coordinates and codes into `spool`, the rest is remembered."""
-    schema = _measured(artefacts.clean_schema(len(axes), entry.attributes))
+    schema = _measured(clean_schema(len(axes), entry.attributes))
     lower, upper, centre, scale = (
         np.array([getattr(axis, name) for axis in axes]) for name in ("lower", "upper", "centre", "scale")
     )
@@ -190,7 +192,7 @@ def _write(
 ) -> None:
     """Second pass: the rows that stay, with their person and their part."""
     attributes = tuple(attribute.name for attribute in info.domain.attributes)
-    schema = artefacts.with_info(artefacts.clean_schema(len(info.domain.axes), attributes), info)
+    schema = with_info(clean_schema(len(info.domain.axes), attributes), info)
     parts = pa.array(["train", "holdout"])
     start = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:

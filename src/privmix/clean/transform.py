@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from privmix.artefacts import Axis
+from privmix.artefacts.domain import Axis
 from privmix.catalog.entry import Column, Entry
 from privmix.errors import UserError
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmix.artefacts import CleanData, Domain
+from privmix.artefacts.clean import CleanData
+from privmix.artefacts.domain import Domain
 from privmix.mixture.model import Mixture
 
 MOST_CELLS = 100

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmix.artefacts import CleanData, Fitted, ModelFile
+from privmix.artefacts.clean import CleanData
+from privmix.artefacts.fitted import Fitted
+from privmix.artefacts.model import ModelFile
 from privmix.evaluate import attribute, membership, worst_record
 from privmix.evaluate.delong import area
 from privmix.evaluate.likelihood import mean_log_likelihood

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from privmix.artefacts import CleanData
+from privmix.artefacts.clean import CleanData
 from privmix.errors import MechanismFailure
 from privmix.evaluate import learned, lira, rmia
 from privmix.evaluate.delong import area

@@ -13,7 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from privmix.artefacts import CleanData, Domain
+from privmix.artefacts.clean import CleanData
+from privmix.artefacts.domain import Domain
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec
 from privmix.mechanisms.running import run_many
 from privmix.privacy.accounting import Budget

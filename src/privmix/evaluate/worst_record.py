@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from privmix.artefacts import CleanData, Domain
+from privmix.artefacts.clean import CleanData
+from privmix.artefacts.domain import Domain
 from privmix.evaluate.audit.bounds import Sides, auc
 from privmix.evaluate.membership import auc_interval
 from privmix.evaluate.shadows import resized, sampled

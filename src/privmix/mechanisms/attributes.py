@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from privmix.artefacts import Attribute, Domain, Proportion
+from privmix.artefacts.domain import Attribute, Domain
+from privmix.artefacts.fitted import Proportion
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.response import GeneralizedResponse, exact_interval, intervals

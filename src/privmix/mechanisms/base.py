@@ -12,7 +12,11 @@ import numpy as np
 import pydantic.dataclasses
 from pydantic import ConfigDict
 
-from privmix.artefacts import CleanData, Domain, Fitted, PrivateInfo, Proportion, Trust
+from privmix.artefacts.clean import CleanData
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.fitted import Fitted, Proportion
+from privmix.artefacts.private import PrivateInfo
+from privmix.artefacts.statement import Trust
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 from privmix.mixture.observations import Observations, compress, observe

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from privmix.artefacts.private import PrivateWriter
 from privmix.errors import UserError
 from privmix.mechanisms.base import Randomness, Records, Reports, Spec
 from privmix.mechanisms.local import LocalMechanism
@@ -21,6 +22,22 @@ from privmix.privacy.noise import NoiseSource
 
 BUCKET = 1 << 18  # rows
 MOST_BUCKETS = 256  # files open at a time
+
+
+def write_reports(
+    mechanism: LocalMechanism,
+    parts: Iterable[Records],
+    spec: Spec,
+    budget: Budget,
+    rng: Randomness,
+    writer: PrivateWriter,
+) -> tuple[Reports, int]:
+    """Write the reports of all parts in an order that tells nothing; what they cost comes back, and their number."""
+    with shuffling(spec.domain.rows, rng.noise, writer.folder) as shuffler:
+        said = collect(mechanism, parts, spec, budget, rng, shuffler)
+        for columns in shuffler.parts():
+            writer.write(columns)
+    return said, shuffler.rows
 
 
 def collect(

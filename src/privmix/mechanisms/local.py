@@ -20,7 +20,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from privmix.artefacts import Domain, Trust
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.statement import Trust
 from privmix.errors import UserError
 from privmix.mechanisms import attributes
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, parameters

@@ -31,7 +31,8 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from privmix.artefacts import Axis, Domain, Trust
+from privmix.artefacts.domain import Axis, Domain
+from privmix.artefacts.statement import Trust
 from privmix.errors import MechanismFailure
 from privmix.mechanisms import input_noise
 from privmix.mechanisms.base import Spec, parameters

@@ -17,14 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privmix.artefacts import (
-    BENCHMARK_NOTICE,
-    METADATA_KEY,
-    RELEASE_NOTICE,
-    PrivateInfo,
-    info_of,
-    read_table,
-)
+from privmix.artefacts.parquet import METADATA_KEY, info_of, read_table
+from privmix.artefacts.private import PrivateInfo
+from privmix.artefacts.statement import BENCHMARK_NOTICE, RELEASE_NOTICE
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.privacy.accounting import Claim, account, after_choice, distance, nearby

@@ -11,7 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from privmix.artefacts import Domain, Part, Privacy, Proportion
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.fitted import Proportion
+from privmix.artefacts.part import Part
+from privmix.artefacts.statement import Privacy
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from privmix.artefacts import PrivateInfo, private_writer, read_private
+from privmix.artefacts.private import PrivateInfo, private_writer, read_private
 from privmix.errors import UserError
 from privmix.evaluate.audit import gate
 from privmix.evaluate.audit.floats import low_bits
 from privmix.evaluate.audit.watched import watch
 from privmix.mechanisms import running
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, reports_of
-from privmix.mechanisms.collection import collect, shuffling
+from privmix.mechanisms.collection import write_reports
 from privmix.mixture import kernel
 from privmix.privacy.accounting import Budget
 from privmix.privacy.exact import ExactNoise
@@ -75,11 +75,8 @@ def local(task: Task, records: Records, path: Path, said: Callable[[Reports, int
     )
     _check(found.findings, task)
     rng = randomness()
-    with private_writer(path) as writer, shuffling(len(records), rng.noise, writer.folder) as shuffler:
-        reports = collect(task.mechanism, [records], task.spec, task.budget, rng, shuffler)
-        for columns in shuffler.parts():
-            writer.write(columns)
-        writer.info = said(reports, shuffler.rows)
+    with private_writer(path) as writer:
+        writer.info = said(*write_reports(task.mechanism, [records], task.spec, task.budget, rng, writer))
     info, [columns] = read_private(path)
     return running.fit(task.mechanism, reports_of(info, 0, columns), task.spec, task.budget, rng)
 

@@ -7,7 +7,8 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from privmix.artefacts import Domain, Fitted
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.fitted import Fitted
 from privmix.publish import card
 from privmix.publish.card import Section
 from privmix.publish.contents import ReleasedModel

@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from privmix.artefacts import RELEASE_NOTICE, Privacy, PrivateInfo, write_json
+from privmix.artefacts.part import write_json
+from privmix.artefacts.private import PrivateInfo
+from privmix.artefacts.statement import RELEASE_NOTICE, Privacy
 from privmix.catalog.entry import Entry
 from privmix.errors import UserError
 from privmix.mechanisms.base import Records, Release, Reports

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privmix.artefacts import replacing
+from privmix.artefacts.writing import replacing
 from privmix.errors import UserError
 from privmix.privacy.accounting import Claim, Theorem, account, distance
 from privmix.privacy.ledger import Event, from_rows, to_rows

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from privmix.artefacts import CleanData, CleanInfo, Domain
+from privmix.artefacts.clean import CleanData, CleanInfo
+from privmix.artefacts.domain import Domain
 from privmix.catalog.entry import Entry
 from privmix.clean.pipeline import ENTRY_SECTIONS
 from privmix.errors import UserError

@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privmix.artefacts import Domain, Proportion, arrow
+from privmix.artefacts.columns import arrow
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.fitted import Proportion
 from privmix.catalog.entry import Entry
 from privmix.mixture.model import Mixture
 from privmix.privacy.response import project_to_simplex

@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from privmix.artefacts import Audit, ModelFile, Verdict, results_table
+from privmix.artefacts.audit import Audit
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.scores import results_table
+from privmix.artefacts.verdict import Verdict
 from privmix.evaluate.audit.shared_noise import shared
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import count, percent, rounded

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmix.artefacts import Fitted
+from privmix.artefacts.fitted import Fitted
 from privmix.report import portraits
 from privmix.report.figures import Series
 from privmix.report.frames import Scores

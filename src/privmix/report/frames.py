@@ -10,7 +10,8 @@ import pandas as pd
 import pyarrow as pa
 from scipy.special import stdtrit
 
-from privmix.artefacts import RESULT_COLUMNS, RESULT_SCHEMA, Domain
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.scores import RESULT_COLUMNS, RESULT_SCHEMA
 
 CONFIDENCE = 0.95
 

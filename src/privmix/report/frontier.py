@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from privmix.artefacts import Domain
+from privmix.artefacts.domain import Domain
 from privmix.report.figures import GRID, INK, MUTED, Series, drawing, spread, svg
 from privmix.report.frames import Scores, estimate, uniform_loglik
 from privmix.report.phrases import count, nats, percent, plain

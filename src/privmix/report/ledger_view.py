@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from privmix.artefacts import ModelFile, Privacy
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.statement import Privacy
 from privmix.report.outcomes import Outcome
 from privmix.report.phrases import distance, listing, neighbours, plain, rounded
 

@@ -8,7 +8,7 @@ from importlib import resources
 
 from markupsafe import Markup
 
-from privmix.artefacts import Domain
+from privmix.artefacts.domain import Domain
 from privmix.report.figures import VARIABLES, Series
 from privmix.report.frames import Scores
 from privmix.report.frontier import levels

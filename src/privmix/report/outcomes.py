@@ -8,7 +8,12 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
-from privmix.artefacts import Audit, CleanData, CleanInfo, Domain, ModelFile, ScoresInfo, Trust
+from privmix.artefacts.audit import Audit
+from privmix.artefacts.clean import CleanData, CleanInfo
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.scores import ScoresInfo
+from privmix.artefacts.statement import Trust
 from privmix.catalog.entry import Entry
 from privmix.provenance import Provenance
 from privmix.report.stage_usage import StageUsage

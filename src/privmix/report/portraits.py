@@ -9,7 +9,8 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
 
-from privmix.artefacts import Axis, Domain, Fitted
+from privmix.artefacts.domain import Axis, Domain
+from privmix.artefacts.fitted import Fitted
 from privmix.report.figures import INK, MUTED, drawing, png, svg
 
 LEFT, RIGHT, BOTTOM, TOP = 0.56, 0.06, 0.42, 0.06  # inches around the axes of a panel

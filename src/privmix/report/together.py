@@ -2,7 +2,7 @@
 
 import math
 
-from privmix.artefacts import Privacy
+from privmix.artefacts.statement import Privacy
 from privmix.privacy.ledger import KINDS, Event, SampledGaussian, from_rows
 from privmix.privacy.together import Spent, summed
 from privmix.report.outcomes import Outcome, Run

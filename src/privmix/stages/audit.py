@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from privmix import stages
-from privmix.artefacts import BENCHMARK_NOTICE, Audit, dumps, write_json
+from privmix.artefacts.audit import Audit
+from privmix.artefacts.part import dumps, write_json
+from privmix.artefacts.statement import BENCHMARK_NOTICE
 from privmix.errors import MechanismFailure
 from privmix.evaluate.audit.kinds import Kind, games, replayed
 from privmix.mechanisms import registry

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from privmix import sweep
-from privmix.artefacts import replacing
+from privmix.artefacts.writing import replacing
 from privmix.catalog.export import package
 from privmix.catalog.holding import read_all
 from privmix.report.catalog_page import Files, Planned, render

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from privmix import stages
-from privmix.artefacts import RowCounts
+from privmix.artefacts.clean import RowCounts
 from privmix.catalog import store
 from privmix.clean.accounting import by_count
 from privmix.clean.pipeline import clean

@@ -4,16 +4,11 @@ from functools import partial
 from pathlib import Path
 
 from privmix import stages
-from privmix.artefacts import (
-    PrivateInfo,
-    ScoresInfo,
-    info_of,
-    read_clean,
-    read_model,
-    read_schema,
-    results_table,
-    write_table,
-)
+from privmix.artefacts.clean import read_clean
+from privmix.artefacts.model import read_model
+from privmix.artefacts.parquet import info_of, read_schema, write_table
+from privmix.artefacts.private import PrivateInfo
+from privmix.artefacts.scores import ScoresInfo, results_table
 from privmix.evaluate import worst_record
 from privmix.evaluate.scores import Score, score
 from privmix.evaluate.shadow_attacks import Attacked, attack

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privmix import stages
-from privmix.artefacts import (
-    Domain,
-    Fitted,
-    ModelFile,
-    Verdict,
-    dumps,
-    read_clean,
-    read_private,
-    write_json,
-)
+from privmix.artefacts.clean import read_clean
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.fitted import Fitted
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.part import dumps, write_json
+from privmix.artefacts.private import read_private
+from privmix.artefacts.statement import BENCHMARK_NOTICE
+from privmix.artefacts.verdict import Verdict
 from privmix.errors import MechanismFailure, UserError
 from privmix.evaluate.audit import gate
 from privmix.evaluate.audit.watched import Run, watch
@@ -93,7 +91,7 @@ def main() -> None:
     claim = release.claim if release else Claim(job.budget.epsilon, job.budget.delta)
     events = tuple(release.events) if release else ()
     model = ModelFile(
-        notice=job.notice,
+        notice=BENCHMARK_NOTICE,
         domain=domain,
         mechanism=job.name,
         method=job.method,

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from privmix.artefacts import BENCHMARK_NOTICE, RELEASE_NOTICE, Domain, Privacy, dumps
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.part import dumps
+from privmix.artefacts.statement import Privacy
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism, Randomness, Spec, seeded
 from privmix.privacy.accounting import Budget, Claim, account, distance
-from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Event, to_rows
-from privmix.privacy.streams import fresh
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,6 @@ class Job:
         """Whether what is made may be published: no seed, one replicate."""
         return self.seed is None
 
-    @property
-    def notice(self) -> str:
-        """What a file of this job says first."""
-        return RELEASE_NOTICE if self.release else BENCHMARK_NOTICE
-
     def described(self, domain: Domain) -> str:
         """The job in a sentence."""
         return f"{self.name} at ε = {self.budget.epsilon:g} on {domain.dataset}"
@@ -51,9 +46,10 @@ class Job:
         return Spec(domain, max(self.components), self.components, self.choice_share)
 
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
-        """The stream of this job for that purpose: no two jobs, budgets or settings share noise. A release has none."""
-        if self.release:
-            return Randomness(ExactNoise(), fresh())
+        """The stream of a benchmark for that purpose: no two jobs, budgets or settings share noise.
+
+        A release has no seed, and draws from `publish.making.randomness`.
+        """
         settings = dumps({"method": self.method, **self.parameters})
         budget = (self.budget.epsilon, self.budget.delta)
         public = (domain.unit, domain.relation, domain.max_records_per_person, domain.rows)
@@ -119,11 +115,9 @@ def add_strict(arguments: argparse.ArgumentParser) -> None:
     )
 
 
-def parse(
-    arguments: argparse.ArgumentParser, words: Sequence[str] | None = None
-) -> tuple[Job, argparse.Namespace]:
-    """The job, and the stage's own arguments; of the command line, or of these words."""
-    given = arguments.parse_args(words)
+def parse(arguments: argparse.ArgumentParser) -> tuple[Job, argparse.Namespace]:
+    """The job, and the stage's own arguments."""
+    given = arguments.parse_args()
     if given.seed is None and given.replicates != 1:
         raise UserError(
             f"--release makes one replicate, not {given.replicates}: several would spend the budget several times; "

@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from privmix.artefacts import replacing
+from privmix.artefacts.writing import replacing
 from privmix.errors import UserError
 from privmix.stages import run as run_stage
 

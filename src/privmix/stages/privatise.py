@@ -5,19 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from privmix import stages
-from privmix.artefacts import (
-    Domain,
-    PrivateInfo,
-    PrivateWriter,
-    Verdict,
-    clean_info,
-    private_writer,
-    train_parts,
-)
+from privmix.artefacts.clean import clean_info, train_parts
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.private import PrivateInfo, PrivateWriter, private_writer
+from privmix.artefacts.statement import BENCHMARK_NOTICE
+from privmix.artefacts.verdict import Verdict
 from privmix.errors import MechanismFailure
 from privmix.evaluate.audit import gate
 from privmix.mechanisms.base import Records
-from privmix.mechanisms.collection import collect, shuffling
+from privmix.mechanisms.collection import write_reports
 from privmix.privacy.accounting import Claim
 from privmix.stages import job as jobs
 
@@ -36,12 +32,11 @@ def replayed(job: jobs.Job, clean: Path, domain: Domain, *, strict: bool) -> Ver
         job.spec(domain),
         job.budget,
         lambda number: job.randomness(domain, "privatise", number),
-        exact=job.release,
     )
-    return gate.let_through(found, job.described(domain), strict=strict or job.release)
+    return gate.let_through(found, job.described(domain), strict=strict)
 
 
-def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter, *, strict: bool) -> PrivateInfo:
+def write_replicates(job: jobs.Job, clean: Path, writer: PrivateWriter, *, strict: bool) -> PrivateInfo:
     """The reports of every replicate, and what the file says of them."""
     domain = clean_info(clean).domain
     spec, by_person = job.spec(domain), domain.unit == "person"
@@ -52,20 +47,16 @@ def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter, *, strict: 
         for replicate in range(job.replicates):
             began = time.perf_counter()
             rng = job.randomness(domain, "privatise", replicate)
-            with shuffling(domain.rows, rng.noise, writer.folder) as shuffler:
-                said = collect(
-                    job.mechanism, parts(clean, by_person=by_person), spec, job.budget, rng, shuffler
-                )
-                for columns in shuffler.parts():
-                    writer.write(columns)
+            records = parts(clean, by_person=by_person)
+            said, rows = write_reports(job.mechanism, records, spec, job.budget, rng, writer)
             claim, events = said.claim, tuple(said.events)
-            reports.append(shuffler.rows)
+            reports.append(rows)
             asked.append(dict(said.asked))
             seconds.append(time.perf_counter() - began)
     except MechanismFailure as error:
         failure = str(error)
     return PrivateInfo(
-        notice=job.notice,
+        notice=BENCHMARK_NOTICE,
         domain=domain,
         mechanism=job.name,
         method=job.method,
@@ -73,7 +64,7 @@ def write_reports(job: jobs.Job, clean: Path, writer: PrivateWriter, *, strict: 
         privacy=job.privacy(domain, claim, events, failure is not None),
         reports=reports,
         asked=asked,
-        seconds=[] if job.release else seconds,
+        seconds=seconds,
         notes=[] if failure else job.mechanism.remarks(events, spec, job.mechanism.plan(spec, job.budget)),
         replay=replay,
         failure=failure,
@@ -91,7 +82,7 @@ def main() -> None:
     jobs.add_strict(parser)
     job, given = jobs.parse(parser)
     with private_writer(given.output) as writer:
-        writer.info = write_reports(job, given.clean, writer, strict=given.strict)
+        writer.info = write_replicates(job, given.clean, writer, strict=given.strict)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from privmix import sweep
-from privmix.artefacts import clean_info
+from privmix.artefacts.clean import clean_info
 from privmix.catalog.acquire import acquire
 from privmix.clean.pipeline import ENTRY_SECTIONS, clean
 from privmix.clean.pseudonyms import secret_key

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privmix import stages
-from privmix.artefacts import read_clean
+from privmix.artefacts.clean import read_clean
 from privmix.catalog import store
 from privmix.errors import UserError
 from privmix.privacy.together import summed

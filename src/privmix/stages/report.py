@@ -11,7 +11,12 @@ import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from privmix import provenance, sweep
-from privmix.artefacts import ScoresInfo, info_of, read_audit, read_clean, read_model, read_table, replacing
+from privmix.artefacts.audit import read_audit
+from privmix.artefacts.clean import read_clean
+from privmix.artefacts.model import read_model
+from privmix.artefacts.parquet import info_of, read_table
+from privmix.artefacts.scores import ScoresInfo
+from privmix.artefacts.writing import replacing
 from privmix.privacy.streams import stream
 from privmix.report import figures, frames, page, stage_usage
 from privmix.report.answer import answers

@@ -6,7 +6,7 @@ are computed for any records. So a claim is tested as well on these as on millio
 
 import numpy as np
 
-from privmix.artefacts import Attribute, Axis, Domain
+from privmix.artefacts.domain import Attribute, Axis, Domain
 from privmix.evaluate.audit.canaries import planted
 from privmix.evaluate.audit.pair import Pair
 from privmix.mechanisms.base import Mechanism, Records, Spec

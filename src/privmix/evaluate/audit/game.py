@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from privmix.artefacts import Bound
+from privmix.artefacts.audit import Bound
 from privmix.evaluate.audit import bounds
 from privmix.evaluate.audit.attackers import trained
 from privmix.evaluate.audit.bounds import FEWEST, Sides

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from privmix.artefacts import Verdict
+from privmix.artefacts.verdict import Verdict
 from privmix.errors import UserError
 from privmix.evaluate.audit.canaries import beside
 from privmix.evaluate.audit.floats import low_bits
@@ -46,7 +46,10 @@ def of_channel(
     exact: bool = False,
 ) -> Verdict:
     """The verdict on a local mechanism, from runs on some records; `exact`: of noise that may be published."""
-    pairs = beside(records, spec, mechanism.relation(spec))
+    neighbours = mechanism.relation(spec)
+    # The last unit's records last: no other record then moves, and draws for another key, where a canary replaces them.
+    records = records.taken(np.argsort(records.units(neighbours.unit), kind="stable"))
+    pairs = beside(records, spec, neighbours)
     runs = [watch(mechanism, records, spec, budget, randomness(number)) for number in range(RUNS)]
     watched = [Watched(run, pairs, whole=pairs[number % len(pairs)]) for number, run in enumerate(runs)]
     found = verdict(mechanism, watched, spec, budget, randomness(RUNS).search)

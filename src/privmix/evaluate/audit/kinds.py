@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from privmix.artefacts import Verdict
+from privmix.artefacts.verdict import Verdict
 from privmix.evaluate.audit import crafted
 from privmix.evaluate.audit.game import Game, play
 from privmix.evaluate.audit.replay import replay

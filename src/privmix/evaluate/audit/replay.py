@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from privmix.artefacts import Verdict
+from privmix.artefacts.verdict import Verdict
 from privmix.errors import UserError
 from privmix.evaluate.audit import noise_tests
 from privmix.evaluate.audit.noise_tests import Drawn

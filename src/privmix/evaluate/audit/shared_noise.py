@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from privmix.artefacts import Verdict
+from privmix.artefacts.verdict import Verdict
 from privmix.evaluate.audit.noise_tests import windows
 
 CHANCE = 1e-12  # of a pair without shared noise to be taken for one with it: a sweep has 10^5 pairs

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from privmix.artefacts import Fitted
+from privmix.artefacts.fitted import Fitted
 from privmix.evaluate.audit.pair import Pair
 from privmix.mechanisms import running
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec

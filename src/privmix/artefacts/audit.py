@@ -1,0 +1,52 @@
+"""The audit JSON: what attacks on crafted records prove of a mechanism's claim."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from privmix.artefacts.part import Part
+from privmix.artefacts.verdict import Verdict
+
+
+class Bound(Part):
+    """A lower bound on ε that one score on one pair of worlds proves."""
+
+    pair: str
+    score: Literal["likelihood ratio", "difference", "learned", "output"]
+    theorem: Literal["Clopper-Pearson", "Gaussian AUC", "pure AUC"]
+    auc: float
+    lower: float  # at 95 %, corrected for all bounds of the audit together
+    alarm: float  # at 99 %, corrected likewise: above the claim it is an alarm
+
+
+class Audit(Part):
+    """`data/audits/<mechanism>/eps-<epsilon>.json`: the game and the replay on crafted records."""
+
+    notice: str
+    mechanism: str
+    method: str
+    parameters: dict[str, Any]
+    epsilon: float  # claimed
+    delta: float
+    runs: int  # of each world, of each pair
+    bounds: list[Bound]
+    replay: Verdict | None
+    notes: list[str] = Field(default_factory=list)  # what could not be measured, in sentences
+    failure: str | None = None
+    seconds: float
+
+    @property
+    def lower(self) -> float:
+        """The best lower bound at 95 %."""
+        return max((bound.lower for bound in self.bounds), default=0.0)
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether a bound at 99 % is above the claim."""
+        return any(bound.alarm > self.epsilon for bound in self.bounds)
+
+
+def read_audit(path: Path) -> Audit:
+    """Read the JSON of an audit."""
+    return Audit.model_validate_json(Path(path).read_text(encoding="utf-8"))

@@ -1,0 +1,106 @@
+"""The clean Parquet: the records inside the unit ball, whose they are, and which of them are for training."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from privmix.artefacts.columns import column
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.parquet import info_of, read_schema, read_table
+from privmix.artefacts.part import Part
+
+
+class RowCounts(Part):
+    """What became of the raw rows."""
+
+    read: int
+    kept: int
+    dropped: dict[str, int]
+    clipped: dict[str, int]
+    persons: int
+    train: int
+    holdout: int
+
+
+class CleanInfo(Part):
+    """Schema metadata of the clean Parquet."""
+
+    domain: Domain
+    entry_digest: str
+    raw_sha256: str
+    counts: RowCounts
+    isolated: tuple[int, ...]  # pseudonyms of the people to follow, in the catalog's order
+
+
+@dataclass(frozen=True)
+class CleanData:
+    """The clean Parquet in memory."""
+
+    info: CleanInfo
+    points: np.ndarray  # (n, d) float64, inside the unit ball
+    codes: dict[str, np.ndarray]  # attribute -> (n,) integer codes
+    person: np.ndarray  # (n,) uint64
+    train: np.ndarray  # (n,) bool
+
+    @property
+    def isolated_rows(self) -> np.ndarray:
+        """Row numbers of the isolated people, in the catalog's order."""
+        rows = [np.flatnonzero(self.person == np.uint64(person))[:1] for person in self.info.isolated]
+        return np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
+
+
+def clean_schema(dimensions: int, attributes: tuple[str, ...]) -> pa.Schema:
+    """Columns of the clean Parquet."""
+    return pa.schema(
+        [("person", pa.uint64())]
+        + [(f"x{axis}", pa.float64()) for axis in range(dimensions)]
+        + [(f"c_{name}", pa.int16()) for name in attributes]
+        + [("split", pa.dictionary(pa.int8(), pa.string()))]
+    )
+
+
+def read_clean(path: Path) -> CleanData:
+    """Read a clean Parquet into memory."""
+    table = read_table(path)
+    info = info_of(table, CleanInfo)
+    domain = info.domain
+    splits = table["split"].combine_chunks().dictionary.to_pylist()
+    return CleanData(
+        info=info,
+        points=np.column_stack([column(table, f"x{axis}") for axis in range(len(domain.axes))]),
+        codes={a.name: column(table, f"c_{a.name}") for a in domain.attributes},
+        person=column(table, "person"),
+        train=column(table, "split") == splits.index("train"),
+    )
+
+
+def clean_info(path: Path) -> CleanInfo:
+    """What a clean Parquet says of itself."""
+    return info_of(read_schema(path), CleanInfo)
+
+
+def train_batches(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
+    """The training points of a clean Parquet, so many rows at a time, (n, d): for `mixture.stream`."""
+    for points, _, _ in train_parts(path, rows):
+        yield points
+
+
+def train_parts(
+    path: Path, rows: int = 2**17, *, with_persons: bool = False
+) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]]:
+    """The training points, the codes of their attributes, and if wanted whose they are; so many rows at a time."""
+    # Without these two Arrow holds the whole of the wanted columns, or of a row group of them, while it reads.
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
+        axes = [name for name in file.schema_arrow.names if name.startswith("x")]
+        codes = [name for name in file.schema_arrow.names if name.startswith("c_")]
+        wanted = [*axes, *codes, *(["person"] if with_persons else [])]
+        for batch in file.iter_batches(rows, columns=[*wanted, "split"], use_threads=False):
+            split = batch.column("split")
+            train = np.from_dlpack(split.indices) == split.dictionary.to_pylist().index("train")
+            read = {name: np.from_dlpack(batch.column(name))[train] for name in wanted}
+            points = np.column_stack([read[name] for name in axes])
+            yield points, {name.removeprefix("c_"): read[name] for name in codes}, read.get("person")

@@ -1,0 +1,91 @@
+"""The private Parquet: the reports of a local mechanism, replicate after replicate, and nothing else of the records."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from privmix.artefacts.columns import arrow, column
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.parquet import METADATA_KEY, info_of, read_table
+from privmix.artefacts.part import Part
+from privmix.artefacts.statement import Privacy
+from privmix.artefacts.verdict import Verdict
+from privmix.artefacts.writing import replacing
+
+
+class PrivateInfo(Part):
+    """Schema metadata of a private Parquet."""
+
+    notice: str
+    domain: Domain
+    mechanism: str
+    method: str
+    parameters: dict[str, Any]
+    privacy: Privacy
+    reports: list[int]  # how many rows each replicate has, one replicate after another
+    asked: list[dict[str, Any]]  # what each replicate was asked, where that depends on earlier answers
+    seconds: list[float]  # per replicate; not in a release
+    notes: list[str] = Field(default_factory=list)  # what a reader should know
+    replay: Verdict | None = None
+    failure: str | None = None
+
+
+@contextlib.contextmanager
+def private_writer(path: Path) -> Iterator["PrivateWriter"]:
+    """A private Parquet that is written part by part, and is there only if the block succeeds."""
+    with replacing(path) as temporary:
+        writer = PrivateWriter(temporary)
+        yield writer
+        writer.close()
+
+
+class PrivateWriter:
+    """Writes rows of reports, and at the end what the file says of itself."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.folder = path.parent
+        self._writer: pq.ParquetWriter | None = None
+        self.info: PrivateInfo | None = None  # to be set before the end
+
+    def write(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Add rows."""
+        table = pa.table({name: arrow(values) for name, values in columns.items()})
+        if self._writer is None:
+            # Bytes as bits of a dictionary's number, larger numbers byte by byte, rows of several as they are.
+            numbers = {n: v.itemsize for n, v in columns.items() if v.ndim == 1 and v.dtype.names is None}
+            split = {name: "BYTE_STREAM_SPLIT" for name, size in numbers.items() if size > 1}
+            self._writer = pq.ParquetWriter(
+                self._path,
+                table.schema,
+                compression="zstd",
+                use_dictionary=[name for name, size in numbers.items() if size == 1] or False,
+                column_encoding=split or None,
+            )
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, pa.schema([]))
+        self._writer.add_key_value_metadata({METADATA_KEY: self.info.model_dump_json().encode()})
+        self._writer.close()
+
+
+def read_private(path: Path) -> tuple[PrivateInfo, list[dict[str, np.ndarray]]]:
+    """What a private Parquet says of itself, and the columns of each replicate's reports."""
+    table = read_table(path)
+    info = info_of(table, PrivateInfo)
+    columns = {name: column(table, name) for name in table.column_names}
+    ends = np.cumsum([0, *info.reports])
+    return info, [
+        {name: values[start:end] for name, values in columns.items()}
+        for start, end in itertools.pairwise(ends)
+    ]

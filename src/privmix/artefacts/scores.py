@@ -1,0 +1,45 @@
+"""The scores Parquet and the schema of all results: one number a row."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from privmix.artefacts.columns import arrow
+from privmix.artefacts.part import Part
+from privmix.artefacts.statement import Trust
+
+RESULT_SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("dataset", "mechanism", "method", "trust")]
+    + [(name, pa.float64()) for name in ("epsilon", "delta")]
+    + [(name, pa.string()) for name in ("unit", "relation")]
+    + [("replicate", pa.int64()), ("metric", pa.string()), ("value", pa.float64())]
+)
+RESULT_COLUMNS = tuple(RESULT_SCHEMA.names)
+
+
+class ScoresInfo(Part):
+    """Schema metadata of a scores Parquet: what the report needs beside the numbers."""
+
+    dataset: str
+    mechanism: str
+    method: str
+    trust: Trust
+    epsilon: float
+    roc: list[tuple[float, float]]  # (false-positive rate, true-positive rate), loss attack, first replicate
+    # The same of LiRA, all shadow models as targets together.
+    lira_roc: list[tuple[float, float]] = Field(default_factory=list)
+    worst_person: str | None = None
+    notes: list[str] = Field(default_factory=list)
+    failure: str | None = None
+
+
+def results_table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows of results in the schema of all results."""
+    columns = []
+    for field in RESULT_SCHEMA:
+        values = [row[field.name] for row in rows]
+        numeric = not pa.types.is_string(field.type)
+        columns.append(arrow(np.array(values, dtype=field.type.to_pandas_dtype()) if numeric else values))
+    return pa.Table.from_arrays(columns, schema=RESULT_SCHEMA)

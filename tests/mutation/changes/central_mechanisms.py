@@ -1,0 +1,255 @@
+"""Changes of what all mechanisms share, and of those that release counts or moments."""
+
+from changes.change import change
+from changes.places import (
+    BASE,
+    CHOICE,
+    DP_EM,
+    JOINT,
+    NOISY_GRID,
+    NOISY_MOMENTS,
+    NOISY_TREE,
+    OF_CHOICE,
+    OF_EXACT_SUMS,
+    OF_MOMENTS,
+    OF_NOISY_GRID,
+    OF_NOISY_TREE,
+    OF_REPLAY,
+    OF_STREAMS,
+    REFINEMENT,
+    RUNNING,
+)
+
+MEAN = "self._mean(exact.sums[k] / counts[k], counts[k]) * counts[k]"
+SECOND = "self._second_moment(exact.squares[k] / counts[k], counts[k]) * counts[k]"
+TRUE_COUNT = "max(exact.counts[k], 1.0)"
+PASS = "released = curator.release(moments(observations, mixture))"
+
+CHANGES = (
+    # What a mechanism may know.
+    change(
+        "search and noise share a stream",
+        OF_STREAMS,
+        (BASE, '*purpose, "search")', '*purpose, "noise")'),
+    ),
+    change(
+        "no clipping",
+        (OF_REPLAY, OF_STREAMS),
+        (BASE, "return np.clip(points, self.domain.lower, self.domain.upper)", "return points"),
+    ),
+    # The choice of the number of Gaussians.
+    change(
+        "a person's records are dealt one by one",
+        f"{OF_CHOICE}::test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one",
+        (CHOICE, "view.units(neighbours.unit)", 'view.units("record")'),
+    ),
+    change(
+        "a block's score may be anything",
+        f"{OF_CHOICE}::test_a_blocks_scores_lie_between_nothing_and_one",
+        (
+            CHOICE,
+            "1.0 - np.minimum(best - densities, LARGEST_LOSS) / LARGEST_LOSS",
+            "np.maximum(densities, -9.0)",
+        ),
+    ),
+    change(
+        "half the noise in the choice",
+        f"{OF_CHOICE}::test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one",
+        (CHOICE, "sensitivity=1.0, epsilon=epsilon", "sensitivity=1.0, monotonic=True, epsilon=epsilon"),
+    ),
+    change(
+        "as many blocks as the data have records for",
+        f"{OF_CHOICE}::test_the_number_of_blocks_is_public",
+        (CHOICE, "number = blocks(spec)", "number = max(1, len(points) // 30)"),
+    ),
+    change(
+        "the choice is not paid for",
+        f"{OF_CHOICE}::test_choice_and_fit_together_cost_the_budget",
+        (RUNNING, "epsilon=budget.epsilon - price", "epsilon=budget.epsilon"),
+    ),
+    change(
+        "the choice is not in the ledger",
+        f"{OF_CHOICE}::test_choice_and_fit_together_cost_the_budget",
+        (RUNNING, "events=[*ledger.events, *release.events]", "events=release.events"),
+    ),
+    # DP-EM.
+    change(
+        "noise of the means drawn, recorded and thrown away",
+        OF_REPLAY,
+        (DP_EM, MEAN, f"({MEAN}, exact.sums[k])[1]"),
+    ),
+    change(
+        "noise of the second moments drawn, recorded and thrown away",
+        OF_REPLAY,
+        (DP_EM, SECOND, f"({SECOND}, exact.squares[k])[1]"),
+    ),
+    change(
+        "sensitivity of the means of DP-EM halved",
+        OF_REPLAY,
+        (
+            DP_EM,
+            "l1=reach.l1 / count, l2=reach.l2 / count",
+            "l1=reach.l1 / 2 / count, l2=reach.l2 / 2 / count",
+        ),
+    ),
+    change(
+        "sensitivity of the second moments of DP-EM halved",
+        OF_REPLAY,
+        (DP_EM, "reach = sensitivity.second_moments(self.neighbours) /", "reach = 0.5 /"),
+    ),
+    change(
+        "iterations forgotten in the split of the budget",
+        OF_REPLAY,
+        (DP_EM, "releases = self.iterations * (2", "releases = (2"),
+        (DP_EM, "laplaces = self.iterations * (n", "laplaces = (n"),
+    ),
+    change(
+        "exact counts as divisor and scale",
+        OF_REPLAY,
+        (DP_EM, MEAN, MEAN.replace("counts[k]", TRUE_COUNT)),
+        (DP_EM, SECOND, SECOND.replace("counts[k]", TRUE_COUNT)),
+    ),
+    change(
+        "start from the data",
+        OF_REPLAY,
+        (
+            DP_EM,
+            "em.public_start(spec.domain.lower, spec.domain.upper,",
+            "em.public_start(view.points.min(0), view.points.max(0),",
+        ),
+    ),
+    change(
+        "bounds from the data",
+        OF_REPLAY,
+        (DP_EM, "mixture = _feasible(\n", "mixture = _feasible_by_data(\n                view,\n"),
+        (
+            DP_EM,
+            "def _feasible(",
+            "def _feasible_by_data(view, *arguments):\n"
+            "    found = _feasible(*arguments)\n"
+            "    means = np.clip(found.means, view.points.min(0), view.points.max(0))\n"
+            "    return Mixture(found.weights, means, found.covariances)\n\n\n"
+            "def _feasible(",
+        ),
+    ),
+    change(
+        "stop when the likelihood of the data has settled",
+        OF_REPLAY,
+        (
+            DP_EM,
+            PASS,
+            "passed = kernel.em_pass(observations, mixture)\n"
+            "            if iteration > 1 and abs(passed.log_likelihood - before) < 1e-3 * len(view):\n"
+            "                break\n"
+            "            before = passed.log_likelihood\n"
+            "            released = curator.release(passed)",
+        ),
+    ),
+    # Trees and grids.
+    change(
+        "sensitivity of leaf counts halved",
+        f"{OF_NOISY_TREE}::test_noise_has_the_scale_of_the_theorem",
+        (NOISY_TREE, "sensitivity=reach.l1", "sensitivity=reach.l1 / 2"),
+    ),
+    change(
+        "leaf counts released as they are",
+        f"{OF_NOISY_TREE}::test_the_residuals_of_the_counts_are_laplace_noise_and_not_half_of_it",
+        (NOISY_TREE, "b64encode(noisy.astype", "b64encode(counts.astype"),
+    ),
+    change(
+        "leaf counts get the whole budget",
+        f"{OF_NOISY_TREE}::test_a_synopsis_alone_is_released_into_a_given_ledger",
+        (NOISY_TREE, "return for_shape, budget.epsilon - for_shape", "return for_shape, budget.epsilon"),
+    ),
+    change(
+        "roots from the number of records",
+        f"{OF_NOISY_TREE}::test_all_that_is_chosen_before_the_noise_depends_on_public_values_alone",
+        (
+            NOISY_TREE,
+            "first=root_levels(spec, neighbours, for_shape, halving.depth)",
+            "first=min(8, len(view))",
+        ),
+    ),
+    change(
+        "sensitivity of cell counts halved",
+        f"{OF_NOISY_GRID}::test_no_unit_moves_the_counts_further_than_the_noise_is_scaled_for",
+        (NOISY_GRID, "sensitivity=reach,", "sensitivity=reach / 2,"),
+    ),
+    change(
+        "no noise on empty cells",
+        f"{OF_NOISY_GRID}::test_every_cell_has_noise_also_the_empty_ones",
+        (NOISY_GRID, '"counts": base64.b64encode(noisy', '"counts": base64.b64encode((noisy * (counts > 0))'),
+    ),
+    change(
+        "records outside the box counted elsewhere than on its edge",
+        f"{OF_NOISY_TREE}::test_records_outside_the_box_count_as_on_its_edge",
+        (NOISY_TREE, "halving.codes(spec.inside(view.points))", "halving.codes(view.points % 0.5)"),
+    ),
+    # Noisy moments.
+    change(
+        "noisy moments: no factor off the diagonal",
+        OF_MOMENTS,
+        (JOINT, "np.where(rows == columns, 1.0, math.sqrt(2.0))", "np.ones(len(rows))"),
+    ),
+    change(
+        "noisy moments: replaced persons cost as much as added records",
+        OF_MOMENTS + "::test_noise_has_the_scale_of_the_theorem",
+        (
+            JOINT,
+            "sums.reach(shape.sensitivity(neighbours),",
+            'sums.reach(shape.sensitivity(Neighbours("record", "add_remove")),',
+        ),
+    ),
+    change(
+        "noisy moments: one release forgotten in the split of the budget",
+        OF_MOMENTS + "::test_the_claim_is_the_budget_and_comes_from_the_ledger",
+        (
+            NOISY_MOMENTS,
+            "equal_shares(0, plan.releases, budget",
+            "equal_shares(0, max(plan.releases - 1, 1), budget",
+        ),
+    ),
+    change(
+        "noisy moments: N of the data in the schedule",
+        OF_MOMENTS + "::test_schedule_and_start_depend_on_public_values_alone",
+        (
+            NOISY_MOMENTS,
+            "plan = self.schedule(spec, budget, neighbours)",
+            'spec = Spec(spec.domain.model_copy(update={"rows": len(view)}), spec.n_components)\n'
+            "        plan = self.schedule(spec, budget, neighbours)",
+        ),
+    ),
+    change(
+        "noisy moments: N used where it is private",
+        OF_MOMENTS + "::test_every_release_is_the_statistic_plus_its_noise",
+        (
+            REFINEMENT,
+            "mixture = updated(mixture, released, spec, neighbours)",
+            "size = observations.total_weight / released.counts.sum()\n"
+            "        released = __import__('dataclasses').replace(released, counts=released.counts * size)\n"
+            "        mixture = updated(mixture, released, spec, neighbours)",
+        ),
+    ),
+    change(
+        "noisy moments: start from the data",
+        OF_MOMENTS + "::test_each_iteration_knows_only_what_was_released",
+        (NOISY_MOMENTS, "mixture = _fitted(run, plan, spec,", "mixture = _fitted(run, plan, spec, view,"),
+        (
+            NOISY_MOMENTS,
+            "plan: Schedule, spec: Spec, rng",
+            "plan: Schedule, spec: Spec, view, rng",
+        ),
+        (NOISY_MOMENTS, "run(_box(spec), plan.whole", "run(_box(spec, view), plan.whole"),
+        (NOISY_MOMENTS, "def _box(spec: Spec)", "def _box(spec: Spec, view)"),
+        (
+            NOISY_MOMENTS,
+            "lower, upper = spec.domain.lower, spec.domain.upper",
+            "lower, upper = view.points.min(0), view.points.max(0)",
+        ),
+    ),
+    change(
+        "a release of moments rests on a sum in floating point",
+        OF_EXACT_SUMS + "::test_every_sum_that_a_release_rests_on_lies_on_the_lattice_before_noise_is_added",
+        (JOINT, "if sums.must_be_exact(source):", "if False:"),
+    ),
+)

@@ -1,0 +1,27 @@
+"""What a planted defect is: edits of the sources, and the tests of which one must fail."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`before` becomes `after` in a file of the package."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A named defect, and the tests of which at least one must fail on it."""
+
+    name: str
+    tests: tuple[str, ...]
+    edits: tuple[Edit, ...]
+
+
+def change(name: str, tests: str | tuple[str, ...], *edits: tuple[str, str, str]) -> Change:
+    """A change of these edits (path, before, after), with the test or the tests that should catch it."""
+    named = (tests,) if isinstance(tests, str) else tests
+    return Change(name, named, tuple(Edit(*edit) for edit in edits))

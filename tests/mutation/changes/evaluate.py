@@ -1,0 +1,133 @@
+"""Changes of what tries to prove claims wrong."""
+
+from changes.change import change
+from changes.places import (
+    BOUNDS,
+    GAME,
+    GATE,
+    NOISE_TESTS,
+    OF_AUDIT_NOISE,
+    OF_AUDIT_REPLAY,
+    OF_BAD_DAYS,
+    OF_BOUNDS,
+    OF_GAME,
+    OF_GATE,
+    OF_RELEASED_REPORTS,
+    OF_SHARED_NOISE,
+    REPLAY,
+    SHARED_NOISE,
+)
+
+CHANGES = (
+    # Replay.
+    change(
+        "replay: a release may rest on anything",
+        f"{OF_AUDIT_REPLAY}::test_halved_sensitivity_is_found_in_every_mechanism[noisy_grid]",
+        (REPLAY, "if not distance <= most * (1 + ROUNDING):", "if not distance <= most * 10:"),
+    ),
+    change(
+        "replay: releases are not added up",
+        f"{OF_AUDIT_REPLAY}::test_forgotten_iterations_are_found_in_the_ledger_and_by_what_one_record_uses",
+        (
+            REPLAY,
+            "total.epsilon > claim.epsilon * (1 + _slack([",
+            "total.epsilon > claim.epsilon * (99 + _slack([",
+        ),
+    ),
+    change(
+        "replay: a claim is believed",
+        f"{OF_AUDIT_REPLAY}::test_a_claim_below_what_was_spent_is_found",
+        (
+            REPLAY,
+            "total.epsilon > claim.epsilon * (1 + _slack(events, mechanism))",
+            "total.epsilon > claim.epsilon * (99 + _slack(events, mechanism))",
+        ),
+    ),
+    change(
+        "replay: outputs are not compared",
+        f"{OF_AUDIT_REPLAY}::test_what_gets_out_beside_the_releases_is_found",
+        (REPLAY, "        if before != after:", "        if type(before) is not type(after):"),
+    ),
+    change(
+        "replay: a world with fewer releases passes",
+        f"{OF_AUDIT_REPLAY}::test_releases_whose_number_depends_on_the_records_are_found",
+        (
+            REPLAY,
+            "if not len(mine.entries) == len(other.entries) == len(run.tape.entries):",
+            "if not other.entries:",
+        ),
+    ),
+    # Tests of noise.
+    change(
+        "noise tests: the scale is not looked at",
+        f"{OF_AUDIT_NOISE}::test_noise_of_another_scale_is_found",
+        (NOISE_TESTS, "2 * min(gammainc(half, square), gammaincc(half, square))", "1.0"),
+    ),
+    change(
+        "noise tests: only noise that is too large is found",
+        f"{OF_AUDIT_NOISE}::test_noise_of_another_scale_is_found",
+        (NOISE_TESTS, "2 * min(gammainc(half, square), gammaincc(half, square))", "gammaincc(half, square)"),
+    ),
+    change(
+        "noise tests: copies are not looked for",
+        f"{OF_AUDIT_NOISE}::test_a_copy_of_a_few_numbers_is_found",
+        (NOISE_TESTS, "    if not repeated:", "    if repeated < 1000:"),
+    ),
+    change(
+        "shared noise: coins are not compared",
+        f"{OF_SHARED_NOISE}::test_the_same_coins_are_found_at_two_budgets",
+        (SHARED_NOISE, "< CHANCE", "< 0"),
+    ),
+    # The gate.
+    change(
+        "gate: strict runs go on",
+        f"{OF_GATE}::test_halved_noise_is_marked_and_stops_a_strict_run",
+        (GATE, "if strict and not found.passed:", "if strict and found.passed:"),
+    ),
+    change(
+        "gate: a release keeps its noise",
+        f"{OF_RELEASED_REPORTS}::test_of_the_replay_of_a_release_nothing_is_kept_that_depends_on_records_or_noise"
+        "[laplace_input]",
+        (GATE, '"used": None, "noise": []', '"used": None'),
+    ),
+    change(
+        "gate: low bits are not looked at",
+        f"{OF_BAD_DAYS}::test_a_sampler_that_does_not_draw_what_it_claims_ends_a_release",
+        (GATE, "    if not exact:", "    if exact or not exact:"),
+    ),
+    # The game.
+    change(
+        "audit: nothing taken off for what is too rare to be seen",
+        f"{OF_BOUNDS}::test_the_area_is_as_large_as_its_bound_says",
+        (BOUNDS, "unseen = 2 * estimate * math.log(1 / alpha) / len(sides)", "unseen = 0.0"),
+    ),
+    change(
+        "audit: runs that share their noise are compared with each other",
+        f"{OF_BOUNDS}::test_the_area_leaves_out_pairs_that_share_their_noise",
+        (BOUNDS, "- 2 * own) / (n - 1)", "- 0 * own) / n"),
+    ),
+    change(
+        "audit: both rates at the whole chance of being wrong",
+        f"{OF_BOUNDS}::test_errors_that_never_happen_prove_what_clopper_and_pearson_say",
+        (BOUNDS, "1 - alpha / 2)", "1 - alpha)"),
+    ),
+    change(
+        "audit: the area of Gaussians for every ledger",
+        f"{OF_GAME}::test_the_area_of_gaussians_is_asked_of_gaussian_ledgers_alone",
+        (GAME, "gaussian = all(isinstance(", "gaussian = any(isinstance("),
+    ),
+    change(
+        "audit: no correction for several bounds",
+        f"{OF_GAME}::test_the_chances_of_all_bounds_to_be_wrong_add_up_to_what_is_stated",
+        (GAME, "(1 - MAIN) / (2 * len(scored) - len(main))", "MAIN"),
+    ),
+    change(
+        "audit: attackers are judged by the runs they learned from",
+        f"{OF_GAME}::test_learning_and_judged_runs_are_different",
+        (
+            GAME,
+            "judged = range(training.stop, training.stop + plan.runs)",
+            "judged = range(1, 1 + plan.runs)",
+        ),
+    ),
+)

@@ -1,0 +1,270 @@
+"""Changes of the private reference, and of the mechanisms that begin with it."""
+
+from changes.change import change
+from changes.places import (
+    DP_SGD,
+    OF_DP_SGD,
+    OF_OUTPUT_NOISE,
+    OF_POSTERIOR_SAMPLE,
+    OF_REFERENCE,
+    OUTPUT_NOISE,
+    POSTERIOR_SAMPLE,
+    REFERENCE,
+)
+
+CHANGES = (
+    # The reference.
+    change(
+        "sensitivity of the reference histogram is that of one record",
+        OF_REFERENCE,
+        (REFERENCE, "reach = sensitivity.counts(neighbours).l2", "reach = 1.0"),
+    ),
+    change(
+        "reference: exact counts as weights",
+        OF_REFERENCE + "::test_the_grid_reference_follows_from_the_noisy_counts",
+        (
+            REFERENCE,
+            "    if len(weights) < spec.n_components:\n",
+            "    inside = ((points >= lower[:, None]) & (points < upper[:, None])).all(axis=2)\n"
+            "    weights = np.maximum(inside.sum(axis=1), 0.5)\n"
+            "    if len(weights) < spec.n_components:\n",
+        ),
+    ),
+    change(
+        "reference: a step of EM on the records after the fit",
+        OF_REFERENCE + "::test_the_grid_reference_follows_from_the_noisy_counts",
+        (
+            REFERENCE,
+            "    return feasible(fit.mixture.weights,",
+            "    fit = em.loop(spec.observed(points), fit.mixture, floor=spec.floor, max_iter=1)\n"
+            "    return feasible(fit.mixture.weights,",
+        ),
+    ),
+    change(
+        "reference: moments from a start of the records",
+        OF_REFERENCE + "::test_the_reference_of_moments_follows_from_the_noisy_moments",
+        (
+            REFERENCE,
+            '    """Noisy EM from a public start."""\n'
+            "    mixture = em.public_start(spec.domain.lower, spec.domain.upper,",
+            '    """Noisy EM from a public start."""\n'
+            "    mixture = em.public_start(points.min(0), points.max(0),",
+        ),
+    ),
+    change(
+        "rounds forgotten in the reference",
+        OF_REFERENCE,
+        (REFERENCE, "multiplier=multiplier * math.sqrt(ROUNDS)", "multiplier=multiplier"),
+    ),
+    change(
+        "grid of the reference from the records",
+        OF_REFERENCE + "::test_the_grid_does_not_depend_on_the_data",
+        (REFERENCE, "FINENESS * spec.domain.rows / deviation", "FINENESS * len(points) / deviation"),
+    ),
+    # DP-SGD.
+    change(
+        "gradients not clipped",
+        OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
+        (DP_SGD, "(gradient.clipped(part, norm) for part", "(part for part"),
+    ),
+    change(
+        "records clipped instead of persons",
+        OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
+        (
+            DP_SGD,
+            "of_records = gradient.gradients(points, mixture, rowwise=self.exact)\n",
+            "of_records = gradient.clipped(gradient.gradients(points, mixture), 3.0)\n",
+        ),
+        (DP_SGD, "(gradient.clipped(part, norm) for part", "(part for part"),
+    ),
+    change(
+        "replacing costs DP-SGD no more than removing",
+        OF_DP_SGD + "::test_noise_has_the_scale_of_the_theorem",
+        (DP_SGD, 'norm if neighbours.relation == "add_remove" else 2 * norm', "norm"),
+    ),
+    change(
+        "steps forgotten in the calibration of DP-SGD",
+        OF_DP_SGD,
+        (
+            DP_SGD,
+            "sampled_multiplier(rate, self.steps, budget, beside)",
+            "sampled_multiplier(rate, 1, budget, beside)",
+        ),
+    ),
+    change(
+        "records sampled instead of persons",
+        OF_DP_SGD + "::test_the_sum_is_over_the_chosen_units_with_all_their_records",
+        (
+            DP_SGD,
+            "order = np.argsort(units",
+            "units = np.arange(len(units))\n        order = np.argsort(units",
+        ),
+    ),
+    change(
+        "the batch is published",
+        OF_DP_SGD + "::test_samples_are_fresh_secret_and_at_the_public_rate",
+        (
+            DP_SGD,
+            'transcript.append({"step": step,',
+            'transcript.append({"batch": len(view), "step": step,',
+        ),
+    ),
+    change(
+        "DP-SGD: records where persons are to be protected",
+        OF_DP_SGD + "::test_a_unit_is_what_the_relation_says",
+        (DP_SGD, "view.units(neighbours.unit)", 'view.units("record")'),
+    ),
+    change(
+        "DP-SGD: divided by the true number of records",
+        OF_DP_SGD + "::test_each_step_knows_only_what_was_released",
+        (DP_SGD, "size = rate * spec.domain.rows", "size = rate * len(view)"),
+    ),
+    change(
+        "DP-SGD: start refitted to the records",
+        OF_DP_SGD + "::test_each_step_knows_only_what_was_released",
+        (
+            DP_SGD,
+            "        size = rate * spec.domain.rows\n",
+            "        if for_reference is not None:\n"
+            "            mixture = em.loop(spec.observed(points), mixture, floor=spec.floor, max_iter=1).mixture\n"
+            "        size = rate * spec.domain.rows\n",
+        ),
+    ),
+    change(
+        "DP-SGD: the same noise in every step",
+        OF_DP_SGD + "::test_each_step_releases_the_clipped_sum_over_units_with_fresh_noise",
+        (DP_SGD, "source=rng.noise,", 'source=__import__("copy").deepcopy(rng.noise),'),
+    ),
+    # Output noise.
+    change(
+        "sum over blocks taken to move by half",
+        OF_OUTPUT_NOISE + "::test_noise_has_the_scale_of_the_theorem",
+        (OUTPUT_NOISE, "                2 * self.radius,\n", "                self.radius,\n"),
+    ),
+    change(
+        "vectors of blocks not clipped",
+        OF_OUTPUT_NOISE,
+        (OUTPUT_NOISE, "return vectors * (radius / np.maximum(length, radius))", "return vectors"),
+    ),
+    change(
+        "records of a person spread over blocks",
+        OF_OUTPUT_NOISE + "::test_all_records_of_a_person_are_in_one_block",
+        (OUTPUT_NOISE, "view.units(neighbours.unit)", 'view.units("record")'),
+    ),
+    change(
+        "blocks by the order of the records",
+        OF_OUTPUT_NOISE,
+        (
+            OUTPUT_NOISE,
+            "_fitted(observe(points[order])",
+            "_fitted(observe(points)",
+        ),
+    ),
+    change(
+        "blocks steadied by all the records",
+        OF_OUTPUT_NOISE + "::test_a_block_sees_its_own_records_alone",
+        (OUTPUT_NOISE, "seen.sums + strength * about.means", "seen.sums + strength * seen.sums.mean(axis=0)"),
+    ),
+    change(
+        "number of blocks from the records",
+        OF_OUTPUT_NOISE + "::test_noise_has_the_scale_of_the_theorem",
+        (OUTPUT_NOISE, "blocks = self.number_of_blocks(spec, for_sum)", "blocks = len(view) // 50"),
+    ),
+    change(
+        "output noise: the model from the exact sum, noise only recorded",
+        OF_OUTPUT_NOISE + "::test_the_model_is_computed_from_what_was_released",
+        (OUTPUT_NOISE, "shrunken(released / blocks,", "shrunken(vectors.sum(axis=0) / blocks,"),
+    ),
+    change(
+        "output noise: blocks about a reference refitted to the records",
+        OF_OUTPUT_NOISE + "::test_blocks_are_fitted_about_what_was_released_as_the_reference",
+        (
+            OUTPUT_NOISE,
+            "        blocks = self.number_of_blocks(spec, for_sum)\n",
+            "        about = _fitted([observe(points)], about, spec.floor).mixture(0)\n"
+            "        blocks = self.number_of_blocks(spec, for_sum)\n",
+        ),
+    ),
+    change(
+        "output noise: a step of EM on the records after the release",
+        OF_OUTPUT_NOISE + "::test_the_model_is_computed_from_what_was_released",
+        (
+            OUTPUT_NOISE,
+            "        transcript = [\n",
+            "        mixture = _fitted([observe(points)], mixture, spec.floor).mixture(0)\n        transcript = [\n",
+        ),
+    ),
+    change(
+        "output noise: half the noise in the sum over blocks",
+        OF_OUTPUT_NOISE + "::test_the_sum_over_blocks_has_the_noise_of_the_theorem_and_not_half_of_it",
+        (OUTPUT_NOISE, "            multiplier=for_sum,\n", "            multiplier=for_sum / 2,\n"),
+        (OUTPUT_NOISE, 'claim(ledger.events, budget, "exact")', "budget"),
+    ),
+    # Posterior samples.
+    change(
+        "iterations forgotten in the split for posterior samples",
+        OF_POSTERIOR_SAMPLE,
+        (
+            POSTERIOR_SAMPLE,
+            "each = (1 - self.reference_share) / self.iterations",
+            "each = 1 - self.reference_share",
+        ),
+        (
+            POSTERIOR_SAMPLE,
+            "[self.reference_share] + [each] * self.iterations, budget",
+            "[self.reference_share, each], budget",
+        ),
+        (
+            POSTERIOR_SAMPLE,
+            "for_reference, *multipliers = self.multipliers(budget)",
+            "for_reference, one = self.multipliers(budget); multipliers = [one] * self.iterations",
+        ),
+    ),
+    change(
+        "intervals do not know the noise",
+        OF_POSTERIOR_SAMPLE + "::test_intervals_hold_the_truth_as_often_as_they_say",
+        (POSTERIOR_SAMPLE, "tuple(part + noise for", "tuple(part + 0 * noise for"),
+    ),
+    change(
+        "posterior samples: posterior from the exact moments",
+        OF_POSTERIOR_SAMPLE + "::test_all_follows_from_what_was_released",
+        (
+            POSTERIOR_SAMPLE,
+            "        belief = Belief(about, released, spec)\n",
+            "        exact = joint_moments.standardised_pass(observations, about, joint_moments.scheme(2).radius)\n"
+            "        released = __import__('dataclasses').replace(released, **vars(exact))\n"
+            "        belief = Belief(about, released, spec)\n",
+        ),
+    ),
+    change(
+        "posterior samples: start refitted to the records",
+        OF_POSTERIOR_SAMPLE + "::test_all_follows_from_what_was_released",
+        (
+            POSTERIOR_SAMPLE,
+            "        observations = spec.observed(points)\n",
+            "        observations = spec.observed(points)\n"
+            "        from privmix.mixture.em import loop\n"
+            "        mixture = loop(observations, mixture, floor=spec.floor, max_iter=1).mixture\n",
+        ),
+    ),
+    change(
+        "posterior samples: the same noise in every iteration",
+        OF_POSTERIOR_SAMPLE + "::test_every_iteration_has_noise_of_its_own_and_of_the_theorems_size",
+        (POSTERIOR_SAMPLE, "source=rng.noise,", 'source=__import__("copy").deepcopy(rng.noise),'),
+    ),
+    change(
+        "posterior samples: intervals pulled to the iteration before",
+        OF_POSTERIOR_SAMPLE + "::test_intervals_hold_the_truth_also_where_the_iteration_before_was_wrong",
+        (POSTERIOR_SAMPLE, "return replace(self.steadying, kappa=1.0)", "return self.steadying"),
+    ),
+    change(
+        "posterior samples: intervals of other means than the draws have",
+        OF_POSTERIOR_SAMPLE + "::test_intervals_are_the_quantiles_of_draws",
+        (
+            POSTERIOR_SAMPLE,
+            "_, shifts, _ = self._drawn(INTERVAL_DRAWS, rng)",
+            "_, shifts, _ = "
+            "self.posterior(self.steadying, self._as_uncertain(INTERVAL_DRAWS, rng)).draw(rng)",
+        ),
+    ),
+)
