@@ -1,5 +1,7 @@
 """The worst record: found at once without privacy, hidden within the ceiling with it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from making import clean_data, clusters, make_domain, make_spec, spied
@@ -8,6 +10,7 @@ from privmix.artefacts.domain import Axis
 from privmix.evaluate import worst_record
 from privmix.evaluate.likelihood import mean_log_likelihood
 from privmix.evaluate.limits import auc_ceiling
+from privmix.evaluate.scores import score
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.dp_em import DpEm
 from privmix.mechanisms.non_private import NonPrivate
@@ -108,3 +111,13 @@ def test_off_the_globe_the_distance_is_in_resolutions():
     )
     place = np.array([0.1, 0.1, 0.103])
     assert worst_record.distance_in_resolutions(mixture, place, domain) == pytest.approx(3 / np.sqrt(3))
+
+
+@pytest.mark.parametrize(("visibility", "told"), [("synthetic", 1), ("sensitive", 0)])
+def test_how_far_away_a_sensitive_person_is_stands_nowhere(made_model, visibility, told):
+    """Distances from the centres of a few models would give the place away."""
+    clean = clean_data(clusters(200), isolated=(0,))
+    domain = clean.info.domain.model_copy(update={"visibility": visibility})
+    clean = replace(clean, info=clean.info.model_copy(update={"domain": domain}))
+    found = score(made_model(clean), clean, (0.5,), np.random.default_rng(1))
+    assert len([value for value in found.values if value.metric.startswith("worst_record_distance")]) == told

@@ -326,7 +326,8 @@ def _write_job(
         if replicate == 0:
             measured |= _attacks(method, epsilon)
         if data.isolated:
-            measured["worst_record_distance_km"] = 900 * loss + 300 * rng.random() if private else 0.0004
+            if data.visibility != "sensitive":
+                measured["worst_record_distance_km"] = 900 * loss + 300 * rng.random() if private else 0.0004
             if replicate == 0:
                 auc = 0.5 + 0.01 * rng.normal() if private else 1.0
                 measured |= {"mia_worst_record_auc": auc, "mia_worst_record_auc_low": auc - 0.2}

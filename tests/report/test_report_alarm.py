@@ -120,7 +120,7 @@ def test_the_page_says_up_to_which_epsilon_the_game_can_show_anything(tmp_path, 
     run, scores, _ = played(tmp_path, runs)
     said = reach(run, scores, "checkins").replace("\u00a0", " ")
     assert said == f"{words} raise evaluation.worst_record_runs."
-    short = f"With {runs} runs in each world this shows no more than a gross leak."
+    short = f"With {runs} runs in each world this cannot show a broken claim."
     central = " ".join(answers(run, scores)[0].evidence).replace("\u00a0", " ")  # at ε = 1
     assert (short in central) == (runs < 50)
     html = made_up_run.render(tmp_path, run.configuration)

@@ -10,6 +10,7 @@ from made_up_run import CHECKINS, HOMES, MadeUpData
 from privmix.artefacts.clean import read_clean
 from privmix.report.answer import answers
 from privmix.report.frames import Scores
+from privmix.report.guarantee import left_to_people
 from privmix.report.outcomes import material
 
 
@@ -19,9 +20,8 @@ def answered(root, **options):
 
 
 def said(answer) -> str:
-    return " ".join([answer.headline, *answer.choice, *answer.evidence, *answer.warnings]).replace(
-        "\u00a0", " "
-    )
+    said = (*answer.choice, *answer.evidence, *answer.cautions, *answer.warnings)
+    return " ".join([answer.headline, *said]).replace("\u00a0", " ")
 
 
 def test_each_dataset_and_trust_model_gets_its_best_mechanism_at_the_epsilon_nearest_one(tmp_path):
@@ -140,7 +140,7 @@ def test_a_model_that_knows_next_to_nothing_is_called_so(tmp_path, worse, verdic
 
 def test_data_that_name_no_people_promise_nothing_to_people(tmp_path):
     (central, _) = answered(tmp_path, datasets=(MadeUpData("nameless", named=False),), failing=())
-    assert "on a single record can exceed 0.731; a person with several records is protected less." in said(
+    assert "on a single record can exceed 0.731; whoever has several records is protected less." in said(
         central
     )
 
@@ -148,31 +148,60 @@ def test_data_that_name_no_people_promise_nothing_to_people(tmp_path):
 def test_the_isolated_person_is_held_against_interval_limit_and_no_privacy(tmp_path):
     run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
     auc = scores.values("checkins", "dp_em_exact", 1.0, "mia_worst_record_auc")[0]
+    evaluation = run.settings.evaluation.model_copy(update={"worst_record_runs": 500})
+    run = replace(run, settings=run.settings.model_copy(update={"evaluation": evaluation}))
     *_, exposed, proven = answers(run, scores)[0].tiles
     against = f"({auc - 0.2:.2f} to {auc + 0.2:.2f}; limit 0.731; 1.000 without privacy)"
     assert exposed.label == f"AUC against isolated\u20111 {against}"
-    assert proven.label == "proven by attacks on what is released, of the claimed 1"
+    assert proven.label == "shown by attacks on crafted records; claimed: ε ≤ 1"
+
+
+def test_where_a_few_runs_cannot_tell_anything_the_nearest_centre_is_shown_instead(tmp_path):
+    run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
+    *_, exposed, _ = answers(run, scores)[0].tiles
+    away = min(scores.values("checkins", "dp_em_exact", 1.0, "worst_record_distance_km"))
+    assert exposed.value == f"{away:,.0f}\u00a0km"
+    assert exposed.label.startswith("from isolated\u20111 to the nearest centre of a model (without privacy:")
 
 
 @pytest.mark.parametrize(
     ("visibility", "delta", "words"),
     [
-        ("public", True, "adds up, to 4 for the 4 records that one person has here, and δ grows too."),
-        ("public", False, "adds up, to 4 for the 4 records that one person has here."),
-        ("sensitive", True, "adds up with every record."),
+        ("public", True, "add up, to 4 for whoever has the most here (4 records)."),
+        ("public", False, "add up, to 4 for whoever has the most here (4 records)."),
+        ("sensitive", True, "add up."),
     ],
 )
 def test_a_person_with_many_records_is_told_what_is_left_of_the_guarantee(tmp_path, visibility, delta, words):
     several = MadeUpData("several", visibility=visibility, records_each=4)
     text = said(answered(tmp_path, datasets=(several,), failing=())[0 if delta else 1])
     assert "for one record replaced by any other, from a ledger" in text
-    assert f"A person with many records is protected less: their ε {words}" in text
+    assert f"This protects one record, not one person: the ε of a person's records {words}" in text
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "records", "words"),
+    [
+        (1.0, 0.0, 20, "to 20 for whoever has the most here (20 records)."),
+        (1.0, 0.0, 200, "to 200 for whoever has the most here (200 records), a protection in name only."),
+        (1.0, 1e-6, 10, "to 10 for whoever has the most here (10 records)."),  # δ = 10 e^9 1e-6 = 0.08
+        (1.0, 1e-6, 13, "and for whoever has the most here (13 records) nothing is left of the guarantee"),
+    ],
+)
+def test_what_is_left_to_people_is_what_group_privacy_leaves(tmp_path, epsilon, delta, records, words):
+    run, _ = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
+    best = next(o for o in run.outcomes if o.mechanism == "dp_em_exact" and o.epsilon == epsilon)
+    privacy = best.model.privacy.model_copy(update={"delta": delta})
+    best = replace(best, model=best.model.model_copy(update={"privacy": privacy}))
+    material = replace(run.materials["checkins"], most_records=records)
+    run = replace(run, materials={"checkins": material})
+    assert words in left_to_people(run, best).replace("\u00a0", " ")
 
 
 def test_where_everybody_has_one_record_or_people_are_protected_nothing_adds_up(tmp_path):
     person = replace(HOMES, name="families", records_each=4, unit="person")
     found = answered(tmp_path, datasets=(HOMES, person))
-    assert not any("adds up" in said(answer) for answer in found)
+    assert not any(answer.cautions for answer in found)
 
 
 def test_a_good_model_gets_no_warning(tmp_path):
@@ -215,7 +244,7 @@ def test_mechanisms_within_the_interval_are_named_as_open(tmp_path):
     )
     results.loc[twin, "value"] = results.loc[original, "value"].to_numpy() - 1e-4
     text = said(answers(run, Scores(results))[0])
-    assert (
-        "The mean of dp_em_exact_1 lies within the interval of dp_em_exact: the choice between the two is open."
-        in text
-    )
+    assert "dp_em_exact_1 is as good as dp_em_exact within its interval." in text
+    results.loc[results["mechanism"] == "dp_em_exact", "delta"] = 0.0
+    text = said(answers(run, Scores(results))[0])
+    assert "dp_em_exact_1 is as good as dp_em_exact within its interval; dp_em_exact alone has δ = 0." in text

@@ -43,7 +43,11 @@ def test_where_all_holds_the_page_says_what_was_proven(made):
     assert (row.proven, row.share, row.used) == ("≥ 0.86", "86\u00a0%", "99\u00a0%")
     assert row.replayed == "6\u00a0runs, 693\u00a0releases"
     page = _words(made_up_run.render(root, configuration))
-    assert "prove ε ≥ 0.86 of the claimed 1; a replay of 3 runs found" in page
+    assert (
+        "show ε ≥ 0.86 with 95 % confidence, and at most 1 is claimed; a replay of 3 runs, with some" in page
+    )
+    assert row.runs == "500"
+    assert "nothing found" in page
     assert "fails the audit" not in page
 
 

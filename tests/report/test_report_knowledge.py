@@ -3,7 +3,7 @@ import pytest
 from made_up_run import CHECKINS
 
 from privmix.report.frames import Estimate, Scores, uniform_loglik
-from privmix.report.knowledge import thresholds, undecided, verdict, warning
+from privmix.report.knowledge import smallest_epsilon, thresholds, undecided, verdict, warning
 
 
 def keeping(root, shares: dict[tuple[str, float], float], **options):
@@ -24,7 +24,7 @@ def told(sentence: str) -> str:
     return sentence.replace("\u00a0", " ")
 
 
-LARGE = "(an observer's odds may change e^ε-fold: ×22,026)"
+LARGE = "(where an observer's odds may change ×22,026)"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,19 @@ def test_several_mechanisms_answer_together_by_the_best_at_each_epsilon(tmp_path
         "Central mechanisms keep 50 % of the"
     )
     assert "from ε = 1, and" in thresholds(run, scores, "checkins", "central")
+
+
+def test_an_epsilon_counts_where_the_lower_end_of_the_interval_reaches_the_share(tmp_path):
+    run, scores = keeping(tmp_path, {("dp_em_exact", 1.0): 0.92, ("dp_em_exact", 10.0): 0.99})
+    assert smallest_epsilon(run, scores, "checkins", "central") == "90\u00a0% from ε = 1"
+    results = scores.results.copy()
+    wide = (
+        results["metric"].eq("holdout_gap")
+        & results["mechanism"].eq("dp_em_exact")
+        & results["epsilon"].eq(1.0)
+    )
+    results.loc[wide, "value"] += [-1.0, 0.0, 1.0]
+    assert smallest_epsilon(run, Scores(results), "checkins", "central") == "90\u00a0% at ε = 10"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from made_up_run import CHECKINS, HOMES, SURVEY, MadeUpData
 
+from privmix.artefacts.clean import read_clean
 from privmix.artefacts.scores import RESULT_COLUMNS
 from privmix.errors import UserError
 from privmix.report import download, live
@@ -111,7 +112,7 @@ def test_the_page_answers_first_and_shows_every_section(rendered):
     assert Outline(rendered.html).titles == [
         "The answer at ε = 1",
         "Frontier: utility against privacy",
-        "See it: the models at ε = 1",
+        "See it: the models",
         "Attack: was this record in the training data?",
         "Audit: does each mechanism keep what it claims?",
         "Privacy ledger: what each mechanism released",
@@ -121,7 +122,9 @@ def test_the_page_answers_first_and_shows_every_section(rendered):
         "The run",
         "Glossary",
     ]
-    assert len(re.findall("the best of [23] (?:central|local) mechanisms", words)) == 4
+    assert (
+        len(re.findall("the best of (?:2 with a result of )?[23] (?:central|local) mechanisms", words)) == 4
+    )
 
 
 def test_the_page_needs_nothing_but_itself(rendered):
@@ -238,7 +241,7 @@ def test_what_was_not_made_is_named_and_the_rest_is_shown(tmp_path):
     assert "2 jobs have no result" in words
     assert "plain dp_em_exact 1 Not made" in words
     assert "plain responses 10 Not made" in words
-    assert "At ε = 1, dp_em_linear, the best of 2 central mechanisms" in words
+    assert "At ε = 1, dp_em_linear, the only one with a result of 2 central mechanisms" in words
 
 
 def test_a_run_that_made_nothing_still_has_a_page(tmp_path):
@@ -297,6 +300,19 @@ def test_sensitive_records_leave_no_trace_on_the_page(tmp_path):
     assert "Shares in secret as responses estimates them" in words
 
 
+def test_of_sensitive_records_no_count_and_no_hash_is_told(tmp_path):
+    secret = MadeUpData("secret", visibility="sensitive", rows=2345, relation="add_remove")
+    html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(secret,), failing=()))
+    words = check(html)
+    assert "the records are sensitive, so no other count of them is told" in words
+    clean = read_clean(tmp_path / "data/clean/secret.parquet").info
+    counts = (clean.counts.read, clean.counts.kept, clean.counts.train, clean.counts.holdout)
+    assert min(counts) > 100
+    for told in counts:
+        assert not re.search(rf"\b({told}|{told:,})\b", words)
+    assert clean.raw_sha256 not in html
+
+
 def test_public_records_are_drawn_once_and_used_by_every_picture(tmp_path):
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,), failing=()))
     assert html.count("data:image/png") == 1
@@ -322,7 +338,7 @@ def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp
     assert shadows.count("(limit 0.731)") == 2, (
         "a shadow model has or has not one record, which the guarantee is for"
     )
-    reason = "people here hold several, so it sets no limit to an attack on all of a person's records"
+    reason = "people here hold several, so it hardly limits an attack on all of a person's records"
     words = check(html)
     assert words.count(reason) == 1
     assert "the limit on one record is shown for isolated-1." in words
@@ -345,7 +361,7 @@ def test_what_holds_for_all_datasets_is_said_once(tmp_path):
     words = check(made_up_run.render(tmp_path, configuration))
     for phrase in (
         "Higher is better.", "Ellipses reach 2σ", "the first replicate, not the best", "The shaded region is",
-        "the limit is the most that", "whose interval reaches below it is chance",
+        "the limit is the most that", "whose interval reaches below it may be chance",
     ):  # fmt: skip
         assert words.count(phrase) == 1, phrase
 
@@ -353,8 +369,8 @@ def test_what_holds_for_all_datasets_is_said_once(tmp_path):
 def test_the_page_says_first_that_it_is_no_release(rendered):
     words = check(rendered.html)
     notice = (
-        "This page compares mechanisms. None of the files behind it may be published: their noise can be recomputed "
-        "from the seed below. It helps you choose a mechanism and an ε; it is not a release."
+        "Keep this page as confidential as the records. It holds exact numbers about them, and the noise of its models "
+        "can be recomputed from the seed below."
     )
     assert words.index("3 replicates of each.") < words.index(notice) < words.index("The answer at ε = 1")
 
@@ -415,7 +431,7 @@ def test_attacks_with_shadow_models_stand_beside_their_limit_and_the_worst_recor
     )
     assert "0.797 [0.786, 0.809]" in bare
     assert "limit" not in bare
-    for part in ("0.503 [0.492, 0.515]", "(limit 0.731)", "0.660", "0.710", "(chance 0.776)"):
+    for part in ("0.503 [0.492, 0.515]", "(limit 0.731)", "0.660", "0.710", "(within chance 0.776)"):
         assert part in private
     assert "17\u00a0% [11\u00a0%, 23\u00a0%]" in shadows
 

@@ -70,7 +70,7 @@ def modest(run: Run, scores: Scores, outcome: Outcome) -> str | None:
     if outcome not in played or _can_prove(run, scores, outcome, len(played)):
         return None
     runs = run.settings.evaluation.worst_record_runs
-    return f"With {count(runs, 'run')} in each world this shows no more than a gross leak."
+    return f"With {count(runs, 'run')} in each world this cannot show a broken claim."
 
 
 def _can_prove(run: Run, scores: Scores, outcome: Outcome, games: int) -> bool:

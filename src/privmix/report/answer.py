@@ -8,8 +8,16 @@ from privmix.report.alarm import broken_claims
 from privmix.report.audits import audited, findings
 from privmix.report.exposure import exposed_tile, isolated, unlimited
 from privmix.report.frames import Estimate, Scores
-from privmix.report.guarantee import guarantee
-from privmix.report.knowledge import Verdict, knowledge_kept, thresholds, undecided, verdict, warning
+from privmix.report.guarantee import guarantee, left_to_people
+from privmix.report.knowledge import (
+    Verdict,
+    knowledge_kept,
+    smallest_epsilon,
+    thresholds,
+    undecided,
+    verdict,
+    warning,
+)
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import interval, listing, nats, percent, plain, rate, rounded
 
@@ -32,10 +40,12 @@ class Answer:
     mechanism: str | None
     verdict: Verdict
     headline: str  # the answer in one sentence
-    density: str = ""  # the share of the non-private model's density, where there is such a model
+    kept: str = ""  # the share of the non-private model's knowledge, where that is known
+    enough: str = ""  # from which epsilon nearly all of it is kept
     choice: tuple[str, ...] = ()  # what bears on the choice of a mechanism and of ε
     evidence: tuple[str, ...] = ()  # attack, audit and guarantee in words
     warnings: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
     tiles: tuple[Tile, ...] = ()
 
 
@@ -66,15 +76,16 @@ def _answer(run: Run, scores: Scores, dataset: str, trust: str, epsilon: float) 
     measured.sort(key=lambda pair: -pair[0].mean)
     gap, best = measured[0]
     kept = knowledge_kept(scores, run, dataset, gap) if metric == "holdout_gap" else None
-    headline = _cost(best, gap, metric, len(tried), epsilon)
+    headline = _cost(best, gap, metric, len(measured), len(tried), epsilon)
     return Answer(
         dataset, trust, epsilon, best.mechanism, verdict(kept), headline,
-        density=percent(_density(gap.mean)) if metric == "holdout_gap" else "",
+        kept=_share(kept.mean) if kept else "",
+        enough=smallest_epsilon(run, scores, dataset, trust),
         choice=_said(
-            _knowledge(best, kept),
             undecided(kept) if kept else None,
             thresholds(run, scores, dataset, trust),
-            _runner_up(measured),
+            _runner_up(scores, measured),
+            _shadowless(scores, best),
         ),
         evidence=_said(
             _attack(run, scores, best), isolated(run, scores, best), audited(best), guarantee(run, best)
@@ -84,7 +95,8 @@ def _answer(run: Run, scores: Scores, dataset: str, trust: str, epsilon: float) 
             *broken_claims(run, scores, best),
             *_useless(run, scores, best, kept, metric),
         ),
-        tiles=_tiles(run, scores, best, gap, metric),
+        cautions=_said(left_to_people(run, best)),
+        tiles=_tiles(run, scores, best, kept),
     )  # fmt: skip
 
 
@@ -92,15 +104,19 @@ def _said(*sentences: str | None) -> tuple[str, ...]:
     return tuple(sentence for sentence in sentences if sentence)
 
 
-def _tiles(run: Run, scores: Scores, best: Outcome, gap: Estimate, metric: str) -> tuple[Tile, ...]:
+def _share(kept: float) -> str:
+    return percent(min(max(kept, 0.0), 1.0))
+
+
+def _tiles(run: Run, scores: Scores, best: Outcome, kept: Estimate | None) -> tuple[Tile, ...]:
     key = (best.dataset, best.mechanism, best.epsilon)
     tiles = []
-    if metric == "holdout_gap":
+    if kept:
         span = ""
-        if gap.low is not None and gap.high is not None:
-            low, high = percent(_density(gap.low)), percent(_density(gap.high))
+        if kept.low is not None and kept.high is not None:
+            low, high = _share(kept.low), _share(kept.high)
             span = f" ({low} to {high})" if low != high else ""
-        tiles.append(Tile(percent(_density(gap.mean)), f"of the non-private density{span}"))
+        tiles.append(Tile(_share(kept.mean), f"of the non-private model's knowledge{span}"))
     auc = scores.estimate(*key, "mia_loss_auc")
     if auc:
         ceiling = _ceiling(run, scores, best)
@@ -111,7 +127,7 @@ def _tiles(run: Run, scores: Scores, best: Outcome, gap: Estimate, metric: str) 
         tiles.append(Tile(*exposed))
     if best.audit is not None and best.audit.bounds:
         lower, claimed = rounded(best.audit.lower), rounded(best.audit.epsilon)
-        tiles.append(Tile(f"ε ≥ {lower}", f"proven by attacks on what is released, of the claimed {claimed}"))
+        tiles.append(Tile(f"ε ≥ {lower}", f"shown by attacks on crafted records; claimed: ε ≤ {claimed}"))
     return tuple(tiles)
 
 
@@ -131,10 +147,14 @@ def _nothing(tried: list[Outcome], trust: str, epsilon: float) -> str:
     return f"None of the {len(tried)} {trust} mechanisms has a result at ε = {plain(epsilon)}."
 
 
-def _cost(best: Outcome, gap: Estimate, metric: str, tried: int, epsilon: float) -> str:
-    place = (
-        f"the best of {tried} {best.trust} mechanisms" if tried > 1 else f"the only {best.trust} mechanism"
-    )
+def _cost(best: Outcome, gap: Estimate, metric: str, measured: int, tried: int, epsilon: float) -> str:
+    of = f"of {tried} {best.trust} mechanisms"
+    if tried == 1:
+        place = f"the only {best.trust} mechanism"
+    elif measured == 1:
+        place = f"the only one with a result {of}"
+    else:
+        place = f"the best {of}" if measured == tried else f"the best of {measured} with a result {of}"
     start = f"At ε = {plain(epsilon)}, {best.mechanism}, {place},"
     if metric == "holdout_loglik":
         return (
@@ -153,16 +173,6 @@ def _density(gap: float) -> float:
     return math.exp(min(gap, 700.0))
 
 
-def _knowledge(best: Outcome, kept: Estimate | None) -> str | None:
-    if kept is None or verdict(kept) in ("poor", "useless"):
-        return None  # the warning says it
-    share = percent(min(max(kept.mean, 0.0), 1.0))
-    return (
-        f"{best.mechanism} keeps {share} of what the non-private model knows beyond the public bounds "
-        "(held-out gain over a uniform box)."
-    )
-
-
 def _useless(run: Run, scores: Scores, best: Outcome, kept: Estimate | None, metric: str) -> tuple[str, ...]:
     if metric == "holdout_loglik":
         return ()
@@ -172,18 +182,29 @@ def _useless(run: Run, scores: Scores, best: Outcome, kept: Estimate | None, met
     return (sentence,) if sentence else ()
 
 
-def _runner_up(measured: list[tuple[Estimate, Outcome]]) -> str | None:
+def _shadowless(scores: Scores, best: Outcome) -> str | None:
+    if scores.values(best.dataset, best.mechanism, best.epsilon, "mia_lira_auc"):
+        return None
+    return (
+        f"{best.mechanism} was attacked by its density, and not with shadow models, which are stronger "
+        "(evaluation.shadow_mechanisms)."
+    )
+
+
+def _runner_up(scores: Scores, measured: list[tuple[Estimate, Outcome]]) -> str | None:
     gap, best = measured[0]
     if gap.low is None:
         return None
     close = [outcome.mechanism for other, outcome in measured[1:] if other.mean >= gap.low]
     if not close:
         return None
-    means, both = ("mean", "the two") if len(close) == 1 else ("means", "them")
-    verb = "lies" if len(close) == 1 else "lie"
+    verb = "is" if len(close) == 1 else "are"
+    sentence = f"{listing(close)} {verb} as good as {best.mechanism} within its interval"
+    deltas = [scores.delta(best.dataset, name, best.epsilon) for name in (best.mechanism, *close)]
     return (
-        f"The {means} of {listing(close)} {verb} within the interval of {best.mechanism}: "
-        f"the choice between {both} is open."
+        f"{sentence}; {best.mechanism} alone has δ = 0."
+        if not deltas[0] and all(deltas[1:])
+        else f"{sentence}."
     )
 
 
@@ -200,12 +221,12 @@ def _attack(run: Run, scores: Scores, best: Outcome) -> str | None:
         sentence += f"; {rate(bare.mean)} without privacy" if bare else ""
     ceiling = _ceiling(run, scores, best)
     if ceiling is None:
-        why = "; ε sets no limit to it, because it protects one record and people here hold several"
+        why = "; ε hardly limits it, because it protects one record and people here hold several"
         return f"{sentence}){why if unlimited(run, best.dataset) else ''}."
     unit = run.materials[best.dataset].info.domain.unit
     sentence += f"); in expectation no attack on a single {unit} can exceed {rate(ceiling)}"
     nameless = run.entries[best.dataset].privacy.person_column is None
-    sentence += "; a person with several records is protected less." if nameless else "."
+    sentence += "; whoever has several records is protected less." if nameless else "."
     if auc.mean > ceiling:
-        sentence += " What is above that is the chance of which records were held out."
+        sentence += " What is above that may be the chance of which records were held out."
     return sentence

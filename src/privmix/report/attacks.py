@@ -21,6 +21,7 @@ class ShadowRow:
     p99: str
     worst: str
     chance: str  # what the worst record stays below if nothing leaks
+    beyond_chance: bool
     others: tuple[str, ...]  # the AUC of each of `OTHERS`
     rates: tuple[str, ...]  # LiRA's true-positive rate at each false-positive rate
     ceiling: str | None  # None where nothing limits the attack
@@ -52,6 +53,7 @@ def _shadow_row(scores: Scores, outcome: Outcome, rates: Sequence[str]) -> Shado
         values = scores.values(*key, metric)
         return form(values[0]) if values else "–"
 
+    worst, chance = (scores.values(*key, f"mia_lira_worst_record_{name}") for name in ("auc", "chance"))
     claim = (outcome.limiting_epsilon, scores.delta(*key), scores.relation(*key))
     return ShadowRow(
         mechanism=outcome.mechanism,
@@ -62,6 +64,7 @@ def _shadow_row(scores: Scores, outcome: Outcome, rates: Sequence[str]) -> Shado
         p99=found("mia_lira_p99_record_auc"),
         worst=found("mia_lira_worst_record_auc"),
         chance=found("mia_lira_worst_record_chance"),
+        beyond_chance=bool(worst and chance) and worst[0] > chance[0],
         ceiling=rate(swap_ceiling(*claim)) if outcome.private else None,
     )
 

@@ -24,6 +24,7 @@ class AuditRow:
     epsilon: float
     proven: str
     share: str
+    runs: str  # of the game, in each world
     by: str
     replayed: str
     used: str
@@ -110,13 +111,13 @@ def audited(outcome: Outcome) -> str | None:
     parts, audit, replay = [], outcome.audit, _verdict(outcome)
     if audit is not None and audit.bounds:
         parts.append(
-            f"attacks on its releases in {count(audit.runs, 'run')} of each world prove "
-            f"ε ≥ {rounded(audit.lower)} of the claimed {rounded(audit.epsilon)}"
+            f"attacks on its releases from crafted records, in {count(audit.runs, 'run')} of each world, show "
+            f"ε ≥ {rounded(audit.lower)} with 95\u00a0% confidence, and at most {rounded(audit.epsilon)} is claimed"
         )
     if replay is not None and replay.passed:
         parts.append(
-            f"a replay of {count(replay.runs, 'run')} found that no release rests on more of one "
-            f"{_unit(outcome)} than its noise was made for, and that nothing else depends on the records"
+            f"a replay of {count(replay.runs, 'run')}, with some records changed for others, found no release that "
+            f"rests on more of one {_unit(outcome)} than its noise was made for, and nothing else that depends on it"
         )
     if not parts:
         return None
@@ -136,13 +137,16 @@ def _row(outcomes: list[Outcome]) -> AuditRow:
         verdicts.append(audit.replay)
     shares = [verdict.used for verdict in verdicts if verdict.used is not None]
     best = max(audit.bounds, key=lambda bound: bound.lower, default=None) if audit else None
+    how = [f"{best.score}, {best.pair}; {best.theorem}"] if best else []
+    how += audit.notes if audit else []
     return AuditRow(
         mechanism=first.mechanism,
         trust=first.trust,
         epsilon=first.epsilon,
         proven=_at_least(best.lower) if best else "–",
         share=_share(audit) if best else "",
-        by=f"{best.score}, {best.pair}; {best.theorem}" if best else "; ".join(audit.notes) if audit else "",
+        runs=f"{audit.runs:,}" if best else "–",
+        by="; ".join(how),
         replayed=_replayed(verdicts),
         used=percent(max(shares)) if shares else "–",
         findings=tuple(dict.fromkeys(said for outcome in outcomes for said in findings(outcome))),

@@ -28,7 +28,9 @@ def _attacked(run: Run, scores: Scores, best: Outcome) -> str:
     here, bare = (_auc(scores, *key) for key in (_key(best), _bare(scores, best)))
     if not here:
         return ""
-    sentence = f"in this model an attack on them reaches {here}"
+    most, known = run.settings.evaluation.worst_record_records, run.materials.get(best.dataset)
+    some = f" of {count(most, 'record')}" if known and most < known.domain.rows else ""
+    sentence = f"in models{some} that this mechanism makes, an attack on them reaches {here}"
     sentence += f"; without privacy it reaches {bare}." if bare else "."
     return " ".join(filter(None, (sentence, modest(run, scores, best))))
 
@@ -70,12 +72,18 @@ def exposed_tile(run: Run, scores: Scores, best: Outcome, ceiling: float) -> tup
     )
     if person is None or not auc:
         return None
+    name = person.replace("-", "\u2011")  # a name is not broken over two lines
+    away, near = (
+        scores.values(*key, "worst_record_distance_km") for key in (_key(best), _bare(scores, best))
+    )
+    if modest(run, scores, best) and away:  # what a few runs cannot tell, the models themselves can
+        without = f" (without privacy: {nearest(near)})" if near else ""
+        return distance(min(away)), f"from {name} to the nearest centre of a model{without}"
     bare = scores.values(*_bare(scores, best), "mia_worst_record_auc")
     against = [f"{low[0]:.2f} to {high[0]:.2f}"] if low and high else []
     against.append(f"limit {rate(ceiling)}")
     against += [f"{rate(bare[0])} without privacy"] if bare else []
-    person = person.replace("-", "\u2011")  # a name is not broken over two lines
-    return rate(auc[0]), f"AUC against {person} ({'; '.join(against)})"
+    return rate(auc[0]), f"AUC against {name} ({'; '.join(against)})"
 
 
 def unlimited(run: Run, dataset: str) -> str | None:
@@ -83,7 +91,7 @@ def unlimited(run: Run, dataset: str) -> str | None:
     if dataset not in run.materials or run.materials[dataset].protects_people:
         return None
     sentence = (
-        "The guarantee at ε is for one record; people here hold several, so it sets no limit to an attack on all of a "
+        "The guarantee at ε is for one record; people here hold several, so it hardly limits an attack on all of a "
         "person's records"
     )
     person = worst_person(run, dataset)

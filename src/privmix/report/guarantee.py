@@ -1,22 +1,24 @@
 """What a claim promises, to whom, and what it does not promise to a person with many records."""
 
+import math
+
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import count, neighbours, plain
 
+MEANINGLESS = 20.0  # an ε that allows odds to change more than a hundred million times
+
 
 def guarantee(run: Run, best: Outcome) -> str | None:
-    """The claim in words, with what is left of it for a person with many records."""
+    """The claim in words."""
     if best.model is None:
         return None
     privacy = best.model.privacy
     releases = count(sum(row.get("count", 1) for row in privacy.ledger), "noisy release")
-    sentence = (
+    return (
         f"The guarantee: ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)} for "
         f"{neighbours(privacy.unit, privacy.relation)}, from a ledger of {releases}"
         f"{' per record' if best.trust != 'central' else ''}."
     )
-    less = _many_records(run, best)
-    return f"{sentence} {less}" if less else sentence
 
 
 def protected_unit(run: Run) -> str | None:
@@ -29,15 +31,21 @@ def protected_unit(run: Run) -> str | None:
     return "one record, or all records of one person where the ledger says so" if units else None
 
 
-def _many_records(run: Run, best: Outcome) -> str | None:
-    """What group privacy leaves to a person with many records: k records cost kε (Dwork and Roth 2014, Theorem 2.2)."""
+def left_to_people(run: Run, best: Outcome) -> str | None:
+    """What group privacy leaves to a person with many records; None where the unit is all that a person has.
+
+    k records cost (kε, k e^((k-1)ε) δ) (Dwork and Roth 2014, Theorem 2.2; Vadhan 2017, Lemma 2.2).
+    """
     material = run.materials.get(best.dataset)
-    if material is None or material.protects_people or material.most_records == 1:
+    if best.model is None or material is None or material.protects_people or material.most_records == 1:
         return None
-    start = "A person with many records is protected less: their ε adds up"
+    start = "This protects one record, not one person: the ε of a person's records add up"
     if material.most_records is None:
-        return f"{start} with every record."
-    privacy = best.model.privacy
-    whole = plain(privacy.epsilon * material.most_records)
-    grows = ", and δ grows too" if privacy.delta else ""
-    return f"{start}, to {whole} for the {count(material.most_records, 'record')} that one person has here{grows}."
+        return f"{start}."
+    privacy, most = best.model.privacy, material.most_records
+    whole = privacy.epsilon * most
+    who = f"for whoever has the most here ({count(most, 'record')})"
+    if privacy.delta and math.log(most * privacy.delta) + (most - 1) * privacy.epsilon >= 0:
+        return f"{start}, and {who} nothing is left of the guarantee, for δ grows beyond 1."
+    name = ", a protection in name only" if whole > MEANINGLESS else ""
+    return f"{start}, to {plain(whole)} {who}{name}."

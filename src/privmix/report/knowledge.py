@@ -67,8 +67,8 @@ def undecided(kept: Estimate) -> str | None:
 
 
 def thresholds(run: Run, scores: Scores, dataset: str, trust: str) -> str | None:
-    """At which epsilons of the sweep the best mechanism of a trust model keeps half, and nearly all."""
-    tried = _best(run, scores, dataset, trust)
+    """At which epsilons of the sweep the best mechanism of a trust model surely keeps half, and nearly all."""
+    tried = surely_kept(run, scores, dataset, trust)
     if len(tried) < 2:
         return None
     one = len({o.mechanism for o in run.of(dataset) if o.private and o.trust == trust}) == 1
@@ -79,6 +79,12 @@ def thresholds(run: Run, scores: Scores, dataset: str, trust: str) -> str | None
         return f"{start} {percent(USEFUL_SHARE)} {whose} {half}, and {percent(GOOD_SHARE)} {most}."
     either = GOOD_SHARE if _reached(tried, GOOD_SHARE) else USEFUL_SHARE
     return f"{start} {percent(either)} {whose} {half}."
+
+
+def smallest_epsilon(run: Run, scores: Scores, dataset: str, trust: str) -> str:
+    """From which epsilon of the sweep nearly all knowledge is kept, in a few words; empty where nothing is known."""
+    tried = surely_kept(run, scores, dataset, trust)
+    return f"{percent(GOOD_SHARE)} {_where(tried, GOOD_SHARE)}" if tried else ""
 
 
 def warning(run: Run, scores: Scores, best: Outcome, kept: Estimate) -> str | None:
@@ -102,7 +108,7 @@ def warning(run: Run, scores: Scores, best: Outcome, kept: Estimate) -> str | No
 def _elsewhere(run: Run, scores: Scores, best: Outcome) -> str:
     """At which epsilons mechanisms of this trust model, and of the other, are of use."""
     other = "local" if best.trust == "central" else "central"
-    own, others = (_best(run, scores, best.dataset, trust) for trust in (best.trust, other))
+    own, others = (surely_kept(run, scores, best.dataset, trust) for trust in (best.trust, other))
     if not _reached(own, USEFUL_SHARE) and not _reached(others, USEFUL_SHARE):
         return f"In this run no mechanism reaches {percent(USEFUL_SHARE)} at any ε."
     sentence = (
@@ -115,15 +121,19 @@ def _class(share: float) -> Verdict:
     return "good" if share >= GOOD_SHARE else "fair" if share >= USEFUL_SHARE else "poor"
 
 
-def _best(run: Run, scores: Scores, dataset: str, trust: str) -> dict[float, float]:
-    """The largest mean share of knowledge that a mechanism of a trust model keeps at each epsilon, in order."""
+def surely_kept(run: Run, scores: Scores, dataset: str, trust: str) -> dict[float, float]:
+    """The largest share of knowledge that a mechanism of a trust model keeps for sure at each epsilon, in order.
+
+    Sure is the lower end of the 95 % interval; of one replicate there is only its share.
+    """
     best: dict[float, float] = {}
     for outcome in run.of(dataset):
         gap = scores.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
         if outcome.private and outcome.trust == trust and gap:
             kept = knowledge_kept(scores, run, dataset, gap)
             if kept is not None:
-                best[outcome.epsilon] = max(best.get(outcome.epsilon, kept.mean), kept.mean)
+                sure = kept.mean if kept.low is None else kept.low
+                best[outcome.epsilon] = max(best.get(outcome.epsilon, sure), sure)
     return dict(sorted(best.items()))
 
 
@@ -143,4 +153,4 @@ def _where(tried: dict[float, float], share: float, telling: bool = False) -> st
 
 
 def _allows(epsilon: float) -> str:
-    return f" (an observer's odds may change e^ε-fold: {odds(epsilon)})"
+    return f" (where an observer's odds may change {odds(epsilon)})"

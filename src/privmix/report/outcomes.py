@@ -64,7 +64,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Material:
-    """What the page may show of a dataset's records. A sensitive dataset shows counts and nothing else."""
+    """What the page may show of a dataset's records. A sensitive dataset shows nothing of them."""
 
     info: CleanInfo
     protects_people: bool  # whether the protected unit is all that a person has here
@@ -79,6 +79,11 @@ class Material:
     def domain(self) -> Domain:
         """What is public about the records."""
         return self.info.domain
+
+    @property
+    def counts_are_told(self) -> bool:
+        """Whether exact counts and hashes of the records may stand on a page."""
+        return self.domain.visibility != "sensitive"
 
 
 def material(clean: CleanData, rng: np.random.Generator) -> Material:

@@ -192,7 +192,7 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
         ledgers=tuple(view for view in views if view),
         together=together(run, name),
         material=material,
-        notes=_notes(outcomes),
+        notes=_notes(outcomes, counts_are_told=material is None or material.counts_are_told),
     )
 
 
@@ -203,11 +203,14 @@ def _limit(scores: Scores, shown: list[Outcome]) -> tuple[float, float] | None:
     return max((swap(key[2], scores.delta(*key), scores.relation(*key)) for key in keys), default=None)
 
 
-def _notes(outcomes: list[Outcome]) -> tuple[str, ...]:
-    """What mechanisms and attacks remarked, each once, with the mechanisms and epsilons that it concerns."""
+def _notes(outcomes: list[Outcome], *, counts_are_told: bool) -> tuple[str, ...]:
+    """What mechanisms and attacks remarked, each once, with the mechanisms and epsilons that it concerns.
+
+    Attacks remark on numbers of records, mechanisms only on what is public.
+    """
     remarks: dict[str, dict[str, dict[float, None]]] = {}
     for outcome in outcomes:
-        said = list(outcome.scores_info.notes) if outcome.scores_info else []
+        said = list(outcome.scores_info.notes) if outcome.scores_info and counts_are_told else []
         for model in outcome.model.models if outcome.model else ():
             said += model.notes
         for note in said:

@@ -142,7 +142,7 @@ def neighbours(unit: str, relation: str, within_m: float | None = None) -> str:
     return f"{whose} {'replaced by any other' if relation == 'replace_one' else 'added or removed'}"
 
 
-WHOSE_TRUST = {"central": "A curator is trusted", "local": "Nobody is trusted"}
+WHOSE_TRUST = {"central": "A curator is trusted", "local": "No curator is trusted"}
 TRUST = {
     "central": "Central: a trusted curator holds the records and publishes only the model.",
     "local": "Local: every record is randomised before anyone stores it, so no curator is trusted.",

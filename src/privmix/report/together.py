@@ -5,6 +5,7 @@ import math
 from privmix.artefacts.statement import Privacy
 from privmix.privacy.ledger import KINDS, Event, SampledGaussian, from_rows
 from privmix.privacy.together import Spent, summed
+from privmix.report.guarantee import MEANINGLESS
 from privmix.report.outcomes import Outcome, Run
 from privmix.report.phrases import count, listing, neighbours, odds, plain, rounded
 
@@ -19,11 +20,14 @@ def together(run: Run, dataset: str) -> tuple[str, ...]:
     every = [_spent(outcome.model.privacy) for outcome in outcomes for _ in outcome.model.models]
     said = []
     if len(once) > 1:
-        what = f"one model of each mechanism at ε = {plain(run.reference_epsilon)}"
+        at = plain(run.reference_epsilon)
+        what = f"Made anew with secret noise and published, one model of each mechanism at ε = {at}"
         said.append(_sentence(what, once, outcomes[0].model.privacy.unit))
     if len(every) > max(len(once), 1):
-        what = "every model behind this page, of all mechanisms, ε and replicates"
+        what = "Models like all those behind this page, of every mechanism, ε and replicate"
         said.append(_sentence(what, every, outcomes[0].model.privacy.unit))
+    if said:
+        said.append("The files of this run have no such limit: their seed is known.")
     nearby = list(dict.fromkeys(o.mechanism for o in run.of(dataset) if o.private and not o.comparable))
     if said and nearby:
         said.append(
@@ -62,7 +66,13 @@ def _sentence(what: str, releases: list[Spent], unit: str) -> str:
     tighter = rounded(found.epsilon) != rounded(added)
     less = f", less than the {rounded(added)} that their ε add up to" if tighter else ""
     return (
-        f"To publish {what} ({count(len(releases), 'model')}) would cost at most ε = {rounded(found.epsilon)}, "
+        f"{what} ({count(len(releases), 'model')}) would cost at most ε = {rounded(found.epsilon)}, "
         f"δ = {rounded(found.delta)} for {neighbours(unit, relations.pop() if len(relations) == 1 else 'replace_one')}"
-        f"{less}. An observer's odds could change {odds(found.epsilon)}."
+        f"{less}. {_allowed(found.epsilon)}"
     )
+
+
+def _allowed(epsilon: float) -> str:
+    if epsilon > MEANINGLESS:
+        return "That is no protection worth the name."
+    return f"An observer's odds could change {odds(epsilon)}."

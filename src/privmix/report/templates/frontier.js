@@ -46,11 +46,12 @@ const gapTick = gap => {
 
 const gapOr = chart => (chart.gap ? gapTick : short);
 
+const LEAST_GAP = 1e-2; // a hundredth of a nat is 1 % of the density: nearer to zero the axis is linear
 // Logarithmic away from zero and linear near it, from the smallest gap's decade to the largest.
 const gapScale = values => {
   const lost = values.filter(gap => gap < 0).map(gap => -gap);
-  const worst = Math.max(...lost, 1e-3), nearest = Math.min(...lost, worst);
-  const unit = 10 ** Math.floor(Math.log10(Math.max(nearest, 1e-3)));
+  const worst = Math.max(...lost, LEAST_GAP), nearest = Math.min(...lost, worst);
+  const unit = 10 ** Math.floor(Math.log10(Math.max(nearest, LEAST_GAP)));
   const ticks = [0];
   for (let decade = unit; decade <= worst * 1.6; decade *= 10) ticks.push(-decade);
   if (ticks.length <= 4) ticks.push(...ticks.slice(1).map(tick => 3 * tick).filter(tick => -tick <= worst * 1.6));
@@ -85,14 +86,14 @@ const draw = (chart, card) => {
   const marks = [
     Plot.gridY(ticks, {stroke: "var(--grid)", strokeOpacity: 1}),
     Plot.axisY(ticks, {tickFormat: gapOr(chart), tickSize: 0, label: null}),
-    Plot.axisX(byRatio ? chart.epsilons : d3.ticks(ends[0], ends[1], 5), {tickFormat: short, tickSize: 4, label: null}),
+    Plot.axisX(chart.epsilons, {tickFormat: short, tickSize: 4, label: null}),
     ...chart.rules.filter(rule => within(rule.value)).map(rule => Plot.ruleY([rule.value],
       {stroke: rule.colour, strokeWidth: 1.3, strokeDasharray: rule.dashes})),
     Plot.frame({anchor: "bottom", stroke: "var(--muted)"}),
   ];
   const tall = width < 480 ? 300 : 390, beside = 22;
   const left = 12 + 7 * d3.max(ticks, tick => gapOr(chart)(tick).length);
-  const shift = index => apart * (index - (lines.length - 1) / 2);
+  const shift = index => (byRatio ? apart * (index - (lines.length - 1) / 2) : 0); // on a linear axis another place is another ε
   lines.forEach((line, index) => {
     const common = {x: "epsilon", stroke: line.colour, dx: shift(index), clip: true};
     marks.push(
