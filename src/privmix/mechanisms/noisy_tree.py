@@ -138,7 +138,7 @@ def _halving(spec: Spec) -> Bisection:
     dimensions = len(spec.domain.axes)
     if dimensions > MOST_DIMENSIONS:
         raise MechanismFailure(
-            f"noisy_tree works for up to {MOST_DIMENSIONS} coordinates, and {spec.domain.dataset} has {dimensions}; "
-            "use `noisy_moments` instead."
+            f"a private tree works for up to {MOST_DIMENSIONS} coordinates, and {spec.domain.dataset} has "
+            f"{dimensions}; use `noisy_moments` instead."
         )
     return down_to(spec.domain.lower, spec.domain.upper, spec.domain.resolution)

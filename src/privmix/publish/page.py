@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
 
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted import Fitted
@@ -13,6 +11,7 @@ from privmix.publish import card
 from privmix.publish.card import Section
 from privmix.publish.contents import ReleasedModel
 from privmix.report import portraits
+from privmix.report.environment import environment
 from privmix.report.figures import SERIES
 
 POINTS = 5000  # synthetic rows that are drawn
@@ -29,34 +28,21 @@ class Rows:
 
 def render(model: ReleasedModel, parts: Sequence[Section], rows: np.ndarray) -> str:
     """The page; `rows` are synthetic coordinates (n, d)."""
-    environment = Environment(
-        loader=PackageLoader("privmix.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["coded"] = _coded
     shown = Rows(model.domain, rows[:POINTS], np.empty((0, len(model.domain.axes))))
     fitted = Fitted(replicate=0, seconds=0.0, **model.normalised.model_dump())
     view = portraits.view(shown, [fitted])
     bitmap = portraits.cloud(view, shown)
-    return environment.get_template("release.html").render(
-        model=model,
-        title=card.title(model),
-        guarantee=card.guarantee(model),
-        sections=parts,
-        bitmap=bitmap,
-        picture=portraits.panel(
-            view, shown, fitted, SERIES[0], "model", "The released mixture", "cloud" if bitmap else None
-        ),
-    )
-
-
-def _coded(line: str) -> Markup:
-    """Text between backticks as code."""
-    parts = line.split("`")
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
-        for number, part in enumerate(parts)
+    return (
+        environment()
+        .get_template("release.html")
+        .render(
+            model=model,
+            title=card.title(model),
+            guarantee=card.guarantee(model),
+            sections=parts,
+            bitmap=bitmap,
+            picture=portraits.panel(
+                view, shown, fitted, SERIES[0], "model", "The released mixture", "cloud" if bitmap else None
+            ),
+        )
     )

@@ -3,6 +3,7 @@
 import math
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from privmix.report import phrases
 
@@ -17,4 +18,14 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(p=phrases, inf=math.inf)
+    made.filters["coded"] = _coded
     return made
+
+
+def _coded(line: str) -> Markup:
+    """Text between backticks as code."""
+    parts = line.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    )

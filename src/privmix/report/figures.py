@@ -18,9 +18,11 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 INK, MUTED, GRID, SURFACE, FORBIDDEN = "#1b2026", "#5b6570", "#d9dee4", "#fdfefe", "#f6dfd9"
-# Blue, vermillion, green, purple, mustard, indigo, crimson, teal: apart in hue and in lightness, and never
+# Blue, vermillion, green, purple, mustard, indigo, crimson, teal, lime, brown: apart in hue and in lightness, and never
 # alone, since each mechanism also has its marker, and its line is dashed where it is local.
-SERIES = ("#0067a5", "#c14a00", "#00785a", "#a03d8a", "#806400", "#4a4fc0", "#b3213d", "#2c7787")
+SERIES = (
+    "#0067a5", "#c14a00", "#00785a", "#a03d8a", "#806400", "#4a4fc0", "#b3213d", "#2c7787", "#587a00", "#94553a",
+)  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 VARIABLES = {
     INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface", FORBIDDEN: "--forbidden",

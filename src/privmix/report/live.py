@@ -114,7 +114,7 @@ def _point(
         facts.append(("density kept", percent(math.exp(min(value.mean, 700.0)))))
     facts.append(("from", count(value.count, "replicate")))
     facts += [("trust", mechanism.trust), ("method", mechanism.method)]
-    facts += [(name, "not set" if setting == "None" else setting) for name, setting in mechanism.parameters]
+    facts += mechanism.parameters
     return Point(epsilon, value.mean, value.low, value.high, tuple(facts))
 
 

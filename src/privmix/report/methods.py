@@ -81,7 +81,7 @@ def mechanism_rows(run: Run) -> list[MechanismRow]:
                 private=built.private,
                 method=chosen.method,
                 parameters=tuple(
-                    (str(field.validation_alias or key), str(getattr(built, key)))
+                    (str(field.validation_alias or key), _setting(getattr(built, key)))
                     for key, field in kind.__pydantic_fields__.items()
                 ),
                 does=_first_line(sys.modules[kind.__module__]),
@@ -89,6 +89,10 @@ def mechanism_rows(run: Run) -> list[MechanismRow]:
             )
         )
     return rows
+
+
+def _setting(value: object) -> str:
+    return "not set" if value is None else str(value)
 
 
 def _first_line(documented: object) -> str:

@@ -22,6 +22,7 @@ const SYMBOLS = {
 const minus = text => text.replace("-", "−");
 const short = number => minus(String(+number.toPrecision(3)));
 const tip = document.querySelector(".tip");
+addEventListener("keydown", event => { if (event.key === "Escape") tip.hidden = true; });
 
 const hidden = () => new Set((chosen.get("hide") ?? "").split(",").filter(Boolean));
 const everyone = [...new Set(data.charts.flatMap(chart => chart.lines.map(line => line.mechanism)))];
@@ -149,7 +150,6 @@ const targets = (plot, lines, shift) => {
   plot.addEventListener("keydown", event => {
     const row = rows.findIndex(spots => spots.includes(event.target));
     const moves = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
-    if (event.key === "Escape") tip.hidden = true;
     if (row === -1 || !moves[event.key]) return;
     event.preventDefault();
     const [down, right] = moves[event.key];
