@@ -6,24 +6,35 @@ A test catches a defect when it fails; a change that breaks the import or the co
 error here. The same tests must pass on an unchanged copy.
 """
 
+import functools
+import importlib.util
+import multiprocessing
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from pathlib import Path
+from unittest import mock
 
+import pytest
 from changes import CHANGES
 from changes.change import Change
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 2
-TESTS_FAILED = 1  # exit codes of pytest
+TESTS_FAILED = 1  # an exit code of pytest
+ANOTHER_COPY = 77  # none of pytest's
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+PRELOADED = (
+    "numpy", "scipy.stats", "scipy.optimize", "pyarrow.parquet", "pandas", "numba", "pydantic", "hypothesis",
+    "sklearn.mixture", "dp_accounting.pld", "opendp.prelude", "pytest",
+)  # fmt: skip
 
 
 class Unusable(Exception):
@@ -65,33 +76,53 @@ def copied(change: Change | None, folder: Path) -> Path:
 
 def tested(source: Path, tests: Sequence[str], name: str) -> str | None:
     """The first of these tests that fails on that copy of the package, or None."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(source),
+    said = source.parent / "pytest.log"
+    process = _fresh().Process(target=_pytest, args=(source, said, tests))
+    process.start()
+    process.join()
+    output = said.read_text() if said.exists() else ""
+    if process.exitcode == 0:
+        return None
+    if process.exitcode == ANOTHER_COPY:
+        raise Unusable(f"{name}: the tests would not import the copy in {source}.")
+    failed = re.search(r"^FAILED (.+?)(?: - |$)", output, re.MULTILINE)
+    erred = re.search(
+        r"^ERROR (\S+::.+?)(?: - |$)", output, re.MULTILINE
+    )  # in a fixture, which runs the package too
+    if process.exitcode != TESTS_FAILED or not (failed or erred):
+        raise Unusable(f"{name}: pytest ended with {process.exitcode}.\n{output[-4000:]}")
+    return (failed or erred)[1]
+
+
+@functools.cache
+def _fresh() -> multiprocessing.context.ForkServerContext:
+    """Processes that begin with what the package stands on, imported once for all of them, and without the package."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(PRELOADED))
+    with mock.patch.dict(os.environ, ONE_THREAD):  # a process with threads cannot be forked
+        forkserver.ensure_running()
+    return context
+
+
+def _pytest(source: Path, said: Path, tests: Sequence[str]) -> None:
+    """Run the tests on the copy, in a process of their own."""
+    with said.open("w") as log:
+        os.dup2(log.fileno(), sys.stdout.fileno())
+        os.dup2(log.fileno(), sys.stderr.fileno())
+    os.chdir(ROOT)
+    os.environ |= {
+        **ONE_THREAD,
+        "PYTHONPATH": str(source),  # for processes that tests start
         "PYTHONDONTWRITEBYTECODE": "1",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(source.parent / "hypothesis"),
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
     }
-    where = subprocess.run(
-        [sys.executable, "-c", "import importlib.util as u; print(u.find_spec('privmix').origin)"],
-        cwd=source.parent, env=environment, capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
-    if not Path(where).is_relative_to(source):
-        raise Unusable(f"{name}: the tests would import {where} instead of the copy in {source}.")
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    if run.returncode == 0:
-        return None
-    failed = re.search(r"^FAILED (.+?)(?: - |$)", run.stdout, re.MULTILINE)
-    erred = re.search(
-        r"^ERROR (\S+::.+?)(?: - |$)", run.stdout, re.MULTILINE
-    )  # in a fixture, which runs the package too
-    if run.returncode != TESTS_FAILED or not (failed or erred):
-        raise Unusable(
-            f"{name}: pytest ended with {run.returncode}.\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
-        )
-    return (failed or erred)[1]
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(source))
+    if "privmix" in sys.modules or not Path(importlib.util.find_spec("privmix").origin).is_relative_to(
+        source
+    ):
+        sys.exit(ANOTHER_COPY)
+    sys.exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests])))
 
 
 def mutate(changes: Sequence[Change], folder: Path) -> list[Outcome]:
