@@ -14,6 +14,7 @@ import numpy as np
 
 from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
+from privmix.evaluate.people import numbered
 from privmix.mixture.model import Mixture
 
 MOST_CELLS = 100
@@ -114,7 +115,7 @@ def _edges(domain: Domain) -> list[np.ndarray]:
 
 def _mean(values: np.ndarray, person: np.ndarray) -> tuple[float, float]:
     """The mean, and its variance where the records of one person belong together (linearised)."""
-    whose = np.unique(person, return_inverse=True)[1]
+    whose = numbered(person)
     parts = np.bincount(whose, (values - values.mean()) / len(values))
     people = len(parts)
     return float(values.mean()), float((parts**2).sum() * people / max(people - 1, 1))

@@ -11,6 +11,7 @@ from privmix.artefacts.model import ModelFile
 from privmix.evaluate import attribute, membership, worst_record
 from privmix.evaluate.delong import area
 from privmix.evaluate.likelihood import mean_log_likelihood
+from privmix.evaluate.people import numbered
 from privmix.mixture.model import Mixture
 
 
@@ -83,7 +84,7 @@ def _loss_attack(
     members: np.ndarray, others: np.ndarray, clean: CleanData, rates: Sequence[float]
 ) -> dict[str, float]:
     """The records of one person belong together, whatever the unit."""
-    whose = np.unique(clean.person, return_inverse=True)[1]
+    whose = numbered(clean.person)
     reached = area(members, others, [(whose[clean.train], whose[~clean.train])])
     found = {
         "mia_loss_auc": reached.auc,

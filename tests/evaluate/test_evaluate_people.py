@@ -1,0 +1,27 @@
+"""Scores are the same on every machine, whose pseudonyms have another key."""
+
+from dataclasses import replace
+
+import numpy as np
+from making import clean_data, clusters
+
+from privmix.evaluate.people import numbered
+from privmix.evaluate.scores import score
+
+
+def test_people_are_numbered_as_they_come():
+    assert numbered(np.array([9, 4, 9, 7, 4], dtype=np.uint64)).tolist() == [0, 1, 0, 2, 1]
+
+
+def test_another_key_changes_no_score_by_a_single_bit(made_model):
+    rng = np.random.default_rng(4)
+    owners = np.sort(rng.integers(0, 600, 2000))
+    clean = clean_data(clusters(2000), persons=owners, train=owners % 2 == 0)
+    model = made_model(clean)
+    scored = []
+    for _ in range(12):
+        keyed = rng.permutation(2**40 + np.arange(600)).astype(np.uint64)
+        found = score(model, replace(clean, person=keyed[owners]), (0.5,), np.random.default_rng(1))
+        scored.append([(value.metric, value.value.hex()) for value in found.values])
+    assert len(scored[0]) > 5
+    assert all(other == scored[0] for other in scored)
