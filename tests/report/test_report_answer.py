@@ -185,7 +185,12 @@ def test_a_person_with_many_records_is_told_what_is_left_of_the_guarantee(tmp_pa
         (1.0, 0.0, 20, "to 20 for whoever has the most here (20 records)."),
         (1.0, 0.0, 200, "to 200 for whoever has the most here (200 records), a protection in name only."),
         (1.0, 1e-6, 10, "to 10 for whoever has the most here (10 records)."),  # δ = 10 e^9 1e-6 = 0.08
-        (1.0, 1e-6, 13, "and for whoever has the most here (13 records) nothing is left of the guarantee"),
+        (
+            1.0,
+            1e-6,
+            13,
+            "and group privacy promises nothing for whoever has the most here (13 records): δ grows beyond 1.",
+        ),
     ],
 )
 def test_what_is_left_to_people_is_what_group_privacy_leaves(tmp_path, epsilon, delta, records, words):

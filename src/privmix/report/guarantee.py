@@ -46,6 +46,6 @@ def left_to_people(run: Run, best: Outcome) -> str | None:
     whole = privacy.epsilon * most
     who = f"for whoever has the most here ({count(most, 'record')})"
     if privacy.delta and math.log(most * privacy.delta) + (most - 1) * privacy.epsilon >= 0:
-        return f"{start}, and {who} nothing is left of the guarantee, for δ grows beyond 1."
+        return f"{start}, and group privacy promises nothing {who}: δ grows beyond 1."
     name = ", a protection in name only" if whole > MEANINGLESS else ""
     return f"{start}, to {plain(whole)} {who}{name}."
