@@ -5,6 +5,7 @@ import re
 
 import made_up_run
 import pytest
+from snakemake.cli import get_argument_parser
 
 from privmix import sweep
 from privmix.report import stage_usage
@@ -104,12 +105,16 @@ def test_every_stage_has_the_benchmarks_of_its_own_jobs(tmp_path, monkeypatch):
 def test_the_card_says_how_to_make_the_page_again(rendered):
     run, _ = made_up_run.load(rendered.root, rendered.configuration)
     words = words_of(rendered.html)
+    make = "snakemake --cores all reports/summary.html --configfile run.yaml"
     for command in (
         f"git checkout {run.provenance.commit}",
         "make environment . .venv/bin/activate",
-        "snakemake --cores all --configfile run.yaml reports/summary.html",
+        make,
     ):
         assert command in words
+    understood = get_argument_parser().parse_args(make.split()[1:])
+    assert understood.targets == ["reports/summary.html"], "options of Snakemake take all words that follow"
+    assert [str(path) for path in understood.configfile] == ["run.yaml"]
     assert ("changes that no commit holds" in words) == run.provenance.modified
     assert "sha256 " + "ab" * 32 in words
     assert dataclasses.asdict(run.provenance)["processor"] in words
