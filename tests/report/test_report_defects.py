@@ -54,3 +54,14 @@ def test_what_was_missed_is_not_green(tmp_path, monkeypatch):
     part = html[html.index('id="defects"') : html.index('<section id="ledger"')]
     assert "The replay noticed 10 of them" in section(html)
     assert part.count('<span class="pill poor">0 of') == 2
+
+
+@pytest.mark.parametrize(("longer", "told"), [(1, True), (-1, False)])
+def test_games_shorter_than_those_of_the_matrix_are_said_to_miss_more(tmp_path, monkeypatch, longer, told):
+    configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=())
+    run, _ = made_up_run.load(tmp_path, configuration)
+    known = replace(defects.measured(), games=run.settings.audit.runs + longer)
+    monkeypatch.setattr(defects, "measured", lambda: known)
+    assert (
+        "may miss what longer ones notice" in section(made_up_run.render(tmp_path, configuration))
+    ) is told
