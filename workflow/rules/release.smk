@@ -18,5 +18,5 @@ rule release:
     params:
         job=release_arguments,
     shell:
-        "python -m privmix.stages.release {params.job:q} --release --entry {input.entry:q} "
+        "python -m privmix.stages.release {params.job:q} --entry {input.entry:q} "
         "--clean {input.clean:q} --output {output.folder:q} 2>&1 | tee {log:q}"

@@ -9,7 +9,6 @@ from typing import Any
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.part import dumps
 from privmix.artefacts.statement import Privacy
-from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism, Randomness, Spec, seeded
 from privmix.privacy.accounting import Budget, Claim, account, distance
@@ -79,8 +78,8 @@ class Job:
         )
 
 
-def parser(stage: str, description: str, *, releases: bool = False) -> argparse.ArgumentParser:
-    """A parser with the shared arguments; a stage that can make what may be published takes `--release` for a seed."""
+def parser(stage: str, description: str, *, seeded: bool = True) -> argparse.ArgumentParser:
+    """A parser with the shared arguments; a stage whose output may be published has no seed and one replicate."""
     arguments = argparse.ArgumentParser(prog=f"python -m privmix.stages.{stage}", description=description)
     arguments.add_argument("--mechanism", required=True, help="id of the mechanism in the configuration")
     arguments.add_argument(
@@ -96,33 +95,24 @@ def parser(stage: str, description: str, *, releases: bool = False) -> argparse.
         help="number of Gaussians, or those to choose among",
     )
     arguments.add_argument("--choice-share", type=float, default=0.0, help="part of epsilon for that choice")
-    arguments.add_argument("--replicates", type=int, default=1)
-    origin = arguments.add_mutually_exclusive_group(required=True)
-    origin.add_argument("--seed", type=int, help="master seed of the benchmark")
-    if releases:
-        origin.add_argument(
-            "--release",
-            action="store_true",
-            help="draw from the operating system's entropy, once: the file may be published",
-        )
+    if seeded:
+        arguments.add_argument("--replicates", type=int, default=1)
+        arguments.add_argument("--seed", required=True, type=int, help="master seed of the benchmark")
+    else:
+        arguments.set_defaults(replicates=1, seed=None)
     return arguments
 
 
 def add_strict(arguments: argparse.ArgumentParser) -> None:
     """The flag of stages that replay what they make."""
     arguments.add_argument(
-        "--strict", action="store_true", help="stop where a replay finds something, instead of saying so"
+        "--strict", action="store_true", help="stop if a replay finds something, instead of only reporting it"
     )
 
 
 def parse(arguments: argparse.ArgumentParser) -> tuple[Job, argparse.Namespace]:
     """The job, and the stage's own arguments."""
     given = arguments.parse_args()
-    if given.seed is None and given.replicates != 1:
-        raise UserError(
-            f"--release makes one replicate, not {given.replicates}: several would spend the budget several times; "
-            "leave --replicates out."
-        )
     values = dict(given.parameters)
     method = values.pop("method", "")
     job = Job(

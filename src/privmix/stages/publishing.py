@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from snakemake.utils import update_config
 
 from privmix import sweep
 from privmix.artefacts.clean import clean_info
@@ -38,8 +39,6 @@ def add_parsers(commands: Any) -> None:
         metavar="FILE",
         help=f"configuration laid over {CONFIGURATION}, as for Snakemake",
     )
-    release.add_argument("--seed", help=argparse.SUPPRESS)
-    release.add_argument("--witness", nargs="?", const="", help=argparse.SUPPRESS)
     release.set_defaults(call=_release)
     verify = commands.add_parser(
         "verify", help="check a release: files, claim, and that nothing else is in it"
@@ -53,16 +52,6 @@ def _verify(arguments: argparse.Namespace) -> None:
 
 
 def _release(arguments: argparse.Namespace) -> None:
-    if arguments.seed is not None:
-        raise UserError(
-            "a release takes no seed: whoever knows it takes the noise off. It draws from the operating system's "
-            "entropy; leave --seed out."
-        )
-    if arguments.witness is not None:
-        raise UserError(
-            "a release keeps no witness: it holds the records' exact sums. It is checked in memory and forgotten; "
-            "leave --witness out."
-        )
     planned = sweep.plan(laid_over(CONFIGURATION, arguments.configfile, arguments.dataset))
     settings = planned.settings
     if arguments.mechanism not in planned.mechanisms:
@@ -97,11 +86,11 @@ def _release(arguments: argparse.Namespace) -> None:
 
 
 def laid_over(first: Path, second: Path | None, dataset: str) -> dict[str, Any]:
-    """The configuration of one dataset: the default file, and another laid over it as Snakemake does."""
+    """The configuration of one dataset: the default file, overlaid with another one by Snakemake's own function."""
     configuration: dict[str, Any] = {}
     for path in filter(None, (first, second)):
         try:
-            _lay(configuration, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+            update_config(configuration, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
         except OSError as error:
             raise UserError(
                 f"the configuration {path} cannot be read ({error.strerror}); run this where the project is, "
@@ -113,15 +102,6 @@ def laid_over(first: Path, second: Path | None, dataset: str) -> dict[str, Any]:
     configuration["datasets"] = [dataset]
     configuration["sources"] = {dataset: sources[dataset]} if dataset in sources else {}
     return configuration
-
-
-def _lay(under: dict[str, Any], over: dict[str, Any]) -> None:
-    """Sections are joined key by key, everything else is replaced."""
-    for key, value in over.items():
-        if isinstance(value, dict) and isinstance(under.get(key), dict):
-            _lay(under[key], value)
-        else:
-            under[key] = value
 
 
 def cleaned(planned: sweep.Sweep, dataset: str) -> Path:

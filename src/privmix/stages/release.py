@@ -30,11 +30,6 @@ class Wanted:
 
 def carry_out(job: jobs.Job, wanted: Wanted) -> ReleasedModel:
     """Make the release, and say what was made and what is left."""
-    if not job.release:
-        raise UserError(
-            "a release takes no seed: whoever knows it takes the noise off. It draws from the operating system's "
-            "entropy; leave the seed out."
-        )
     entry, clean = store.load(wanted.entry), read_clean(wanted.clean)
     subject.check(entry, clean)
     domain = subject.whole_domain(entry, clean.info)
@@ -64,7 +59,7 @@ def carry_out(job: jobs.Job, wanted: Wanted) -> ReleasedModel:
 
 def main() -> None:
     """Read the arguments, release."""
-    parser = jobs.parser("release", __doc__, releases=True)
+    parser = jobs.parser("release", __doc__, seeded=False)
     parser.add_argument("--entry", required=True, type=Path, help="catalog entry (YAML)")
     parser.add_argument("--clean", required=True, type=Path)
     parser.add_argument("--synthetic", type=int, help="rows of synthetic data")
