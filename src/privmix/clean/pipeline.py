@@ -26,8 +26,9 @@ from privmix.clean.accounting import DUPLICATE, OVER_LIMIT, Tally, check_expecte
 from privmix.clean.pseudonyms import pseudonyms
 from privmix.errors import UserError
 
+# All sections of a catalog entry that cleaning reads, and no other: a change to one of them makes a clean file old.
 ENTRY_SECTIONS = (
-    "reader", "columns", "coordinates", "attributes", "privacy", "expected", "isolated", "visibility",
+    "name", "title", "reader", "columns", "coordinates", "attributes", "privacy", "expected", "visibility", "isolated",
 )  # fmt: skip
 
 
