@@ -1,6 +1,5 @@
 """The model JSON: the mixtures of all replicates, what they claim, and what their replay has shown."""
 
-from pathlib import Path
 from typing import Any
 
 from privmix.artefacts.domain import Domain
@@ -22,8 +21,3 @@ class ModelFile(Part):
     models: tuple[Fitted, ...]
     replay: Verdict | None = None  # of the runs that made these models; none where nothing is private
     failure: str | None = None  # a sentence, when the mechanism cannot work on this data
-
-
-def read_model(path: Path) -> ModelFile:
-    """Read a model JSON."""
-    return ModelFile.model_validate_json(Path(path).read_text(encoding="utf-8"))
