@@ -7,7 +7,8 @@ import pytest
 from pyarrow import csv, parquet
 
 from privmix.catalog.entry import Entry
-from privmix.clean.pipeline import ENTRY_SECTIONS, clean
+from privmix.clean import ENTRY_SECTIONS
+from privmix.clean.pipeline import clean
 
 KEY = b"k" * 32
 ROWS = [f"p{index % 9},{index - 25},{2 * index},{'yes' if index % 3 else 'no'}" for index in range(50)]

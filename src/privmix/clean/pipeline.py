@@ -5,7 +5,6 @@ The first pass reads, clips and normalises into a nameless temporary file, and k
 stay and where they go; the second pass writes them. Only the clean file is ever seen under its name.
 """
 
-import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +17,14 @@ import pyarrow.parquet as pq
 from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
 from privmix.artefacts.domain import Attribute, Axis, Domain
 from privmix.artefacts.parquet import with_info
-from privmix.artefacts.writing import replacing
-from privmix.catalog import readers
+from privmix.artefacts.writing import file_sha256, replacing
 from privmix.catalog.entry import Entry
-from privmix.clean import selection, split, transform
+from privmix.catalog.readers import batches
+from privmix.catalog.readers.batch import Batch
+from privmix.clean import ENTRY_SECTIONS, selection, split, transform
 from privmix.clean.accounting import DUPLICATE, OVER_LIMIT, Tally, check_expected, check_tolerated
 from privmix.clean.pseudonyms import pseudonyms
 from privmix.errors import UserError
-
-# All sections of a catalog entry that cleaning reads, and no other: a change to one of them makes a clean file old.
-ENTRY_SECTIONS = (
-    "name", "title", "reader", "columns", "coordinates", "attributes", "privacy", "expected", "visibility", "isolated",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ def clean(
         info = CleanInfo(
             domain=_domain(entry, axes, counts.train),
             entry_digest=entry.digest(*ENTRY_SECTIONS),
-            raw_sha256=_sha256(raw),
+            raw_sha256=file_sha256(raw),
             counts=counts,
             isolated=tuple(int(person) for person in isolated),
         )
@@ -98,7 +93,7 @@ def _spool(
     )
     person, draw, fingerprint = [], [], []
     with pa.ipc.new_stream(spool, schema) as writer:
-        for batch in readers.batches(raw, entry):
+        for batch in batches(raw, entry):
             tally.read += batch.read
             tally.add_bad(batch.bad)
             values = np.column_stack([batch.numbers[axis.name] for axis in axes])
@@ -118,7 +113,7 @@ def _spool(
     )
 
 
-def _people(entry: Entry, batch: readers.Batch, key: bytes) -> tuple[pa.Array, np.ndarray]:
+def _people(entry: Entry, batch: Batch, key: bytes) -> tuple[pa.Array, np.ndarray]:
     """Original id and pseudonym of each row's person; without a person column each line is its own person."""
     if entry.privacy.person_column is None:
         return pa.array(batch.lines).cast(pa.string()), batch.lines.astype(np.uint64)
@@ -207,8 +202,3 @@ def _write(
             measured = batch.filter(pa.array(stay)).columns
             columns = [pa.array(person[rows][stay]), *measured, part]
             writer.write_batch(pa.record_batch(columns, schema=schema))
-
-
-def _sha256(path: Path) -> str:
-    with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
