@@ -21,9 +21,13 @@ from privmix.artefacts.writing import file_sha256, replacing
 from privmix.catalog.entry import Entry
 from privmix.catalog.readers import batches
 from privmix.catalog.readers.batch import Batch
-from privmix.clean import ENTRY_SECTIONS, selection, split, transform
+from privmix.clean import ENTRY_SECTIONS
 from privmix.clean.accounting import DUPLICATE, OVER_LIMIT, Tally, check_expected, check_tolerated
 from privmix.clean.pseudonyms import pseudonyms
+from privmix.clean.selection import fingerprints, over_limit, repeats
+from privmix.clean.split import draws, held_out, share
+from privmix.clean.transform import axes as public_axes
+from privmix.clean.transform import clip
 from privmix.errors import UserError
 
 
@@ -40,7 +44,7 @@ def clean(
     entry: Entry, raw: Path, output: Path, *, master_seed: int, key: bytes, overridden: bool = False
 ) -> CleanInfo:
     """Write the clean Parquet of the raw file; `overridden` says that it stands in for the entry's own source."""
-    axes = transform.axes(entry)
+    axes = public_axes(entry)
     tally = Tally()
     Path(output).parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=Path(output).parent) as spool:
@@ -52,7 +56,7 @@ def clean(
         kept, dropped = _kept(entry, rows)
         isolated = _isolated(entry, rows.person[kept], key, overridden)
         holdout = np.zeros(len(kept), dtype=bool)
-        holdout[kept] = split.held_out(
+        holdout[kept] = held_out(
             rows.person[kept], rows.draw[kept], isolated, entry.expected.rows or int(kept.sum()), entry.name
         )
         counts = RowCounts(
@@ -97,7 +101,7 @@ def _spool(
             tally.read += batch.read
             tally.add_bad(batch.bad)
             values = np.column_stack([batch.numbers[axis.name] for axis in axes])
-            values, outside = transform.clip(values, lower, upper)
+            values, outside = clip(values, lower, upper)
             tally.clipped.update({axis.name: int(n) for axis, n in zip(axes, outside, strict=True) if n})
             points = (values - centre) * scale
             columns = [pa.array(np.ascontiguousarray(column)) for column in points.T]
@@ -105,9 +109,9 @@ def _spool(
             writer.write_batch(pa.record_batch(columns, schema=schema))
             ids, pseudonym = _people(entry, batch, key)
             person.append(pseudonym)
-            draw.append(split.draws(ids, master_seed, entry.name))
+            draw.append(draws(ids, master_seed, entry.name))
             if entry.reader.drop_duplicates:
-                fingerprint.append(selection.fingerprints(batch))
+                fingerprint.append(fingerprints(batch))
     return _Rows(
         np.concatenate(person), np.concatenate(draw), np.concatenate(fingerprint) if fingerprint else None
     )
@@ -126,10 +130,10 @@ def _kept(entry: Entry, rows: _Rows) -> tuple[np.ndarray, dict[str, int]]:
     kept = np.ones(len(rows.person), dtype=bool)
     dropped = {}
     if rows.fingerprint is not None:
-        kept &= ~selection.repeats(rows.fingerprint)
+        kept &= ~repeats(rows.fingerprint)
         dropped[DUPLICATE] = int(len(kept) - kept.sum())
     if entry.privacy.unit == "person":
-        over = selection.over_limit(rows.person[kept], rows.draw[kept], entry.privacy.max_records_per_person)
+        over = over_limit(rows.person[kept], rows.draw[kept], entry.privacy.max_records_per_person)
         kept[kept] = ~over
         dropped[OVER_LIMIT] = int(over.sum())
     return kept, {reason: count for reason, count in dropped.items() if count}
@@ -156,7 +160,7 @@ def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
     """What is public. Where neighbours differ in their number of records, a public figure stands for it."""
     privacy, rows, persons = entry.privacy, train, None
     if not privacy.rows_are_public:
-        kept, part = entry.expected.rows, 1 - split.share(entry.expected.rows)
+        kept, part = entry.expected.rows, 1 - share(entry.expected.rows)
         if privacy.unit == "person" and entry.expected.persons is not None:
             kept = min(kept, entry.expected.persons * privacy.max_records_per_person)
             persons = round(entry.expected.persons * part)
