@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from pyarrow import csv
 
-from privmix.catalog import packages, synthetic
+from privmix.catalog import synthetic
 from privmix.catalog.acquire import acquire
 from privmix.catalog.entry import Entry, PackageSource
+from privmix.catalog.packages import table as package_table
 from privmix.errors import UserError
 
 ROWS = b"x\n0.25\n0.5\n"
@@ -101,7 +102,7 @@ def test_a_package_keeps_its_column_names_and_leaves_missing_values_empty(tmp_pa
 
 
 def test_breast_cancer_has_its_thirty_columns_and_the_diagnosis_in_words():
-    table = packages.table(PackageSource(kind="package", package="sklearn", item="breast_cancer"))
+    table = package_table(PackageSource(kind="package", package="sklearn", item="breast_cancer"))
     assert (table.num_rows, table.num_columns) == (569, 31)
     first = table.slice(0, 1).to_pylist()[0]
     assert (first["mean radius"], first["worst area"], first["diagnosis"]) == (17.99, 2019.0, "malignant")
@@ -118,7 +119,7 @@ def test_breast_cancer_has_its_thirty_columns_and_the_diagnosis_in_words():
 )
 def test_an_unknown_item_brings_the_nearest(capsys, package: str, item: str, expected: str):
     with pytest.raises(UserError, match=expected):
-        packages.table(PackageSource(kind="package", package=package, item=item))
+        package_table(PackageSource(kind="package", package=package, item=item))
     assert capsys.readouterr().out == ""
 
 
@@ -136,4 +137,4 @@ def test_a_missing_package_is_a_sentence_with_the_pip_line(
     monkeypatch.delitem(sys.modules, package, raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UserError, match=f"run `pip install {pip}`"):
-        packages.table(PackageSource(kind="package", package=package, item="carData/MplsStops"))
+        package_table(PackageSource(kind="package", package=package, item="carData/MplsStops"))

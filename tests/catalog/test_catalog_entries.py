@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privmix.catalog import packages, store, synthetic
+from privmix.catalog import store, synthetic
 from privmix.catalog.entry import Entry
+from privmix.catalog.packages import table as package_table
 
 FOLDER = Path(__file__).parents[2] / "data" / "catalog"
 ENTRIES = [store.load(path) for path in sorted(FOLDER.glob("*.yaml"))]
@@ -52,7 +53,7 @@ def test_the_public_bounds_are_not_the_extremes_of_the_data_and_hold_them(name: 
     if name == "checkins":
         table = synthetic.checkins(entry.source.seed, entry.source.rows)
     else:
-        table = packages.table(entry.source)
+        table = package_table(entry.source)
     for column in map(entry.column, entry.coordinates):
         values = table[column.name].to_numpy()
         assert column.lower <= values.min(), column.name

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from privmix.artefacts.clean import read_clean
 from privmix.catalog.readers import records
-from privmix.clean.pipeline import ENTRY_SECTIONS, clean
+from privmix.clean import ENTRY_SECTIONS
+from privmix.clean.pipeline import clean
 from privmix.errors import UserError
 
 KEY = b"k" * 32
@@ -237,7 +238,6 @@ def test_a_job_that_is_killed_leaves_no_clean_file(tmp_path, entry, pass_):
     code = f"""
 import sys, time
 from pathlib import Path
-from privmix.catalog import readers
 from privmix.catalog.entry import Entry
 from privmix.clean import pipeline
 real = pipeline.{pass_}

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from privmix.catalog.readers import Batch
+from privmix.catalog.readers.batch import Batch
 from privmix.clean.selection import fingerprints, over_limit, repeats
 
 

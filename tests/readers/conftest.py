@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privmix.catalog import readers
 from privmix.catalog.entry import Entry
+from privmix.catalog.readers import batches
+from privmix.catalog.readers.batch import BadRow
 
 COLUMNS = [
     {"name": "who", "description": "person", "type": "identifier"},
@@ -29,7 +30,7 @@ class Read:
     height: list[float]
     smokes: list[int]
     lines: list[int]
-    bad: list[readers.BadRow]
+    bad: list[BadRow]
 
     @property
     def faults(self) -> list[tuple[int, str]]:
@@ -58,13 +59,13 @@ def read(tmp_path: Path, entry: Callable[..., Entry]) -> Callable[..., Read]:
     def run(content: bytes, **changes: Any) -> Read:
         path = tmp_path / "people.raw"
         path.write_bytes(content)
-        batches = list(readers.batches(path, entry(**changes)))
+        found = list(batches(path, entry(**changes)))
         return Read(
-            who=[text for batch in batches for text in batch.identifiers["who"].to_pylist()],
-            height=np.concatenate([batch.numbers["height"] for batch in batches]).tolist(),
-            smokes=np.concatenate([batch.codes["smokes"] for batch in batches]).tolist(),
-            lines=np.concatenate([batch.lines for batch in batches]).tolist(),
-            bad=[row for batch in batches for row in batch.bad],
+            who=[text for batch in found for text in batch.identifiers["who"].to_pylist()],
+            height=np.concatenate([batch.numbers["height"] for batch in found]).tolist(),
+            smokes=np.concatenate([batch.codes["smokes"] for batch in found]).tolist(),
+            lines=np.concatenate([batch.lines for batch in found]).tolist(),
+            bad=[row for batch in found for row in batch.bad],
         )
 
     return run

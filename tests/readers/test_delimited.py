@@ -7,8 +7,7 @@ import random
 
 import pytest
 
-from privmix.catalog import readers
-from privmix.catalog.readers import records
+from privmix.catalog.readers import batches, records
 from privmix.errors import UserError
 
 GOOD = b"who,height,smokes\na,170.5,no\nb,1.8e2,yes\n"
@@ -248,7 +247,7 @@ def test_the_byte_offset_of_a_wrong_byte_counts_over_blocks(read, monkeypatch):
 
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path, entry):
     with pytest.raises(UserError, match="is not a file"):
-        list(readers.batches(tmp_path / "none.csv", entry()))
+        list(batches(tmp_path / "none.csv", entry()))
 
 
 def test_long_bad_lines_are_shortened(read):

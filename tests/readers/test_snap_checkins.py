@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from privmix.catalog import readers
+from privmix.catalog.readers import batches
 from privmix.errors import UserError
 
 LINES = [
@@ -41,7 +41,7 @@ def checkins(entry):
 def test_every_field_is_read_exactly(tmp_path, checkins, pack):
     path = tmp_path / "checkins.raw"
     path.write_bytes(pack("\n".join([*LINES, ""]).encode()))
-    (batch,) = [batch for batch in readers.batches(path, checkins()) if len(batch.lines)]
+    (batch,) = [batch for batch in batches(path, checkins()) if len(batch.lines)]
     expected = [line.split("\t") for line in LINES]
     for field, name in ((2, "latitude"), (3, "longitude")):
         assert batch.numbers[name].tolist() == [float(fields[field]) for fields in expected]
@@ -54,10 +54,10 @@ def test_every_field_is_read_exactly(tmp_path, checkins, pack):
 def test_broken_lines_are_counted_with_their_numbers(tmp_path, checkins):
     path = tmp_path / "checkins.raw"
     path.write_text("\n".join([LINES[0], "0\t2010", LINES[1].replace("30.2691029532", ""), LINES[2]]))
-    batches = list(readers.batches(path, checkins()))
-    faults = [(row.line, row.reason) for batch in batches for row in batch.bad]
+    found = list(batches(path, checkins()))
+    faults = [(row.line, row.reason) for batch in found for row in batch.bad]
     assert faults == [(2, "wrong field count"), (3, "missing value")]
-    assert sum(batch.read for batch in batches) == 4
+    assert sum(batch.read for batch in found) == 4
 
 
 def test_only_the_fields_of_the_format_can_be_declared(tmp_path, checkins):
@@ -66,11 +66,11 @@ def test_only_the_fields_of_the_format_can_be_declared(tmp_path, checkins):
     columns = [column.model_dump() for column in checkins().columns]
     columns[4]["name"] = "location"
     with pytest.raises(UserError, match=r"'location'.*'person', 'time', 'latitude', 'longitude', 'place'"):
-        list(readers.batches(path, checkins(columns)))
+        list(batches(path, checkins(columns)))
 
 
 def test_an_empty_file_is_a_sentence(tmp_path, checkins):
     path = tmp_path / "checkins.raw"
     path.touch()
     with pytest.raises(UserError, match="is empty"):
-        list(readers.batches(path, checkins()))
+        list(batches(path, checkins()))

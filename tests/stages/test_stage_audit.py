@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from privmix.artefacts.audit import read_audit
+from privmix.artefacts.audit import Audit
+from privmix.artefacts.part import read_json
 from privmix.errors import MechanismFailure
 from privmix.evaluate.audit import kinds
 from privmix.mechanisms import registry
@@ -26,7 +27,7 @@ def _run(path, method, *more):
 def test_the_file_says_what_was_claimed_and_proven(tmp_path):
     done = _run(tmp_path / "audit.json", "laplace_input", "--runs", "60")
     assert done.returncode == 0, done.stderr
-    audit = read_audit(tmp_path / "audit.json")
+    audit = read_json(tmp_path / "audit.json", Audit)
     assert (audit.mechanism, audit.method, audit.parameters) == ("m", "laplace_input", {})
     assert (audit.epsilon, audit.delta, audit.runs) == (1.0, 0.0, 60)
     assert 0 <= audit.lower <= 1

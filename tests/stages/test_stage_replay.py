@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from making import clusters, make_domain, write_clean
 
-from privmix.artefacts.model import read_model
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.part import read_json
 from privmix.artefacts.private import read_private
 from privmix.errors import UserError
 from privmix.evaluate.audit import gate
@@ -42,7 +43,7 @@ SEEDED = ("--seed", "1", "--replicates", "2")
 @pytest.mark.parametrize("method", ["dp_em", "noisy_moments", "noisy_grid", "posterior_sample"])
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_a_central_model_carries_its_replay(run, method, relation):
-    replay = read_model(run(fit, method, *SEEDED, relation=relation)).replay
+    replay = read_json(run(fit, method, *SEEDED, relation=relation), ModelFile).replay
     assert replay.findings == []
     assert replay.runs == 2
     assert 0 < replay.used <= 1.001
@@ -54,11 +55,13 @@ def test_a_local_model_carries_the_replay_of_its_reports(run):
     info, _ = read_private(private)
     assert info.replay.passed
     assert (info.replay.runs, len(info.replay.noise)) == (gate.RUNS, 256)
-    assert read_model(run(fit, "randomized_response", *SEEDED, source=private)).replay == info.replay
+    assert (
+        read_json(run(fit, "randomized_response", *SEEDED, source=private), ModelFile).replay == info.replay
+    )
 
 
 def test_a_model_without_privacy_has_none(run):
-    assert read_model(run(fit, "non_private", "--seed", "1")).replay is None
+    assert read_json(run(fit, "non_private", "--seed", "1"), ModelFile).replay is None
 
 
 def _halve(monkeypatch):
@@ -75,7 +78,7 @@ def _halve(monkeypatch):
 def test_halved_noise_is_marked_and_stops_a_strict_run(run, monkeypatch, stage, method):
     _halve(monkeypatch)
     path = run(stage, method, *SEEDED)
-    found = (read_model(path) if stage is fit else read_private(path)[0]).replay
+    found = (read_json(path, ModelFile) if stage is fit else read_private(path)[0]).replay
     assert any("the noise is too small" in sentence for sentence in found.findings)
     path.unlink()
     with pytest.raises(UserError, match=r"^m at ε = 1 on made fails its replay: .*nothing was written"):

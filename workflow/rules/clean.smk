@@ -16,17 +16,7 @@ rule clean:
         runtime=minutes(),
     params:
         code=stage_code("clean"),
-        entry=entry_digest(
-            "title",
-            "reader",
-            "columns",
-            "coordinates",
-            "attributes",
-            "privacy",
-            "expected",
-            "visibility",
-            "isolated",
-        ),
+        entry=entry_digest(*ENTRY_SECTIONS),
         seed=SWEEP.settings.master_seed,
         overridden=lambda wildcards: "--overridden" if override(wildcards) else "",
     shell:

@@ -9,6 +9,7 @@ from privmix import resources as needs
 from privmix import sweep
 from privmix.artefacts.part import dumps
 from privmix.catalog import store
+from privmix.clean import ENTRY_SECTIONS
 from privmix.errors import UserError
 from privmix.mechanisms.registry import module_of
 from privmix.provenance import code_version

@@ -1,6 +1,5 @@
 """The audit JSON: what attacks on crafted records prove of a mechanism's claim."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -45,8 +44,3 @@ class Audit(Part):
     def alarmed(self) -> bool:
         """Whether a bound at 99 % is above the claim."""
         return any(bound.alarm > self.epsilon for bound in self.bounds)
-
-
-def read_audit(path: Path) -> Audit:
-    """Read the JSON of an audit."""
-    return Audit.model_validate_json(Path(path).read_text(encoding="utf-8"))

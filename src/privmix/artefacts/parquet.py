@@ -1,12 +1,11 @@
 """Parquet files that say of themselves what they hold."""
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privmix.artefacts.part import Part
+from privmix.artefacts.part import Kind, Part
 from privmix.artefacts.writing import replacing
 from privmix.errors import UserError
 
@@ -42,7 +41,7 @@ def read_schema(path: Path) -> pa.Schema:
         return file.schema_arrow.with_metadata(file.metadata.metadata)
 
 
-def info_of(table: pa.Table | pa.Schema, kind: type[Part]) -> Any:
+def info_of(table: pa.Table | pa.Schema, kind: type[Kind]) -> Kind:
     """The `kind` stored in a table's metadata."""
     schema = table if isinstance(table, pa.Schema) else table.schema
     return kind.model_validate_json(schema.metadata[METADATA_KEY])

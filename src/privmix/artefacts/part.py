@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,10 +15,18 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
+Kind = TypeVar("Kind", bound=Part)
+
+
 def write_json(path: Path, content: Part) -> None:
     """Write a stored part as JSON."""
     with replacing(path) as temporary:
         temporary.write_text(content.model_dump_json(indent=1), encoding="utf-8")
+
+
+def read_json(path: Path, kind: type[Kind]) -> Kind:
+    """Read a stored part of that kind."""
+    return kind.model_validate_json(Path(path).read_text(encoding="utf-8"))
 
 
 def dumps(value: Any) -> str:

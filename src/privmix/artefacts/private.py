@@ -12,23 +12,15 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from privmix.artefacts.columns import arrow, column
-from privmix.artefacts.domain import Domain
 from privmix.artefacts.parquet import METADATA_KEY, info_of, read_table
-from privmix.artefacts.part import Part
-from privmix.artefacts.statement import Privacy
+from privmix.artefacts.statement import MechanismFile
 from privmix.artefacts.verdict import Verdict
 from privmix.artefacts.writing import replacing
 
 
-class PrivateInfo(Part):
+class PrivateInfo(MechanismFile):
     """Schema metadata of a private Parquet."""
 
-    notice: str
-    domain: Domain
-    mechanism: str
-    method: str
-    parameters: dict[str, Any]
-    privacy: Privacy
     reports: list[int]  # how many rows each replicate has, one replicate after another
     asked: list[dict[str, Any]]  # what each replicate was asked, where that depends on earlier answers
     seconds: list[float]  # per replicate; not in a release

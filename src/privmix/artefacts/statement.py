@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+from privmix.artefacts.domain import Domain
 from privmix.artefacts.part import Part
 
 BENCHMARK_NOTICE = (
@@ -33,3 +34,14 @@ class Privacy(Part):
     mode: Literal["benchmark", "release"]
     accountant: str
     ledger: tuple[dict[str, Any], ...]
+
+
+class MechanismFile(Part):
+    """What every file that a mechanism made says of itself."""
+
+    notice: str
+    domain: Domain
+    mechanism: str
+    method: str
+    parameters: dict[str, Any]
+    privacy: Privacy

@@ -1,6 +1,7 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all, and known by their hash."""
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -25,3 +26,9 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file as it lies on disk."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -7,9 +7,11 @@ import pyarrow as pa
 from pyarrow import csv
 
 from privmix.artefacts.writing import replacing
-from privmix.catalog import fetch, packages, synthetic
+from privmix.catalog import synthetic
 from privmix.catalog.content import CorruptError, measure, mismatch
 from privmix.catalog.entry import Entry, FileSource, PackageSource, UrlSource
+from privmix.catalog.fetch import download
+from privmix.catalog.packages import table
 from privmix.errors import UserError
 
 
@@ -19,11 +21,11 @@ def acquire(entry: Entry, target: Path, override: Path | None = None) -> None:
     if override is not None:
         _copy(Path(override), target, f"the file given for {entry.name} instead of its source")
     elif isinstance(source, UrlSource):
-        fetch.download(source, target, name=entry.name)
+        download(source, target, name=entry.name)
     elif isinstance(source, FileSource):
         _copy(Path(source.path), target, f"the source of {entry.name}", source)
     elif isinstance(source, PackageSource):
-        _write(packages.table(source), target)
+        _write(table(source), target)
     else:
         _write(synthetic.checkins(source.seed, source.rows), target)
 
@@ -52,6 +54,6 @@ def _check(path: Path, copy: Path, role: str, expected: FileSource) -> None:
         )
 
 
-def _write(table: pa.Table, target: Path) -> None:
+def _write(content: pa.Table, target: Path) -> None:
     with replacing(target) as temporary:
-        csv.write_csv(table, temporary, csv.WriteOptions(quoting_style="needed"))
+        csv.write_csv(content, temporary, csv.WriteOptions(quoting_style="needed"))

@@ -54,16 +54,9 @@ def _folders(arguments: argparse.Namespace) -> list[str]:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    entries, problems = [], []
-    for name in store.names(_folders(arguments)):
-        try:
-            entries.append(store.find(name, _folders(arguments))[0])
-        except UserError as problem:
-            problems.append(str(problem))
-    if not entries and not problems:
-        raise UserError(f"there is no .yaml file in {', '.join(_folders(arguments))}; add an entry.")
-    if entries:
-        print(table(entries), flush=True)
+    found, problems = store.find_all(_folders(arguments))
+    if found:
+        print(table([entry for entry, _ in found]), flush=True)
     if problems:
         raise UserError("\n".join(problems))
 

@@ -1,15 +1,14 @@
 """What this machine holds of a dataset: its raw file, and what may be told of its clean one."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from privmix.artefacts.clean import RowCounts, clean_info
+from privmix.artefacts.writing import file_sha256
 from privmix.catalog import store
 from privmix.catalog.content import GZIP_MAGIC
 from privmix.catalog.entry import Entry
-from privmix.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -39,16 +38,11 @@ def read_all(
     directories: Sequence[str | Path], raw: str, clean: str
 ) -> tuple[tuple[Holding, ...], tuple[str, ...]]:
     """What is held of every good entry, and a sentence for each broken one; `raw` and `clean` are path patterns."""
-    held, problems = [], []
-    for name in store.names(directories):
-        try:
-            entry, path = store.find(name, directories)
-        except UserError as problem:
-            problems.append(str(problem))
-        else:
-            held.append(hold(entry, path, *(Path(pattern.format(dataset=name)) for pattern in (raw, clean))))
-    if not held and not problems:
-        raise UserError(f"there is no .yaml file in {', '.join(map(str, directories))}; add an entry.")
+    found, problems = store.find_all(directories)
+    held = (
+        hold(entry, path, *(Path(pattern.format(dataset=entry.name)) for pattern in (raw, clean)))
+        for entry, path in found
+    )
     return tuple(held), tuple(problems)
 
 
@@ -75,6 +69,6 @@ def hold(entry: Entry, path: Path, raw: Path, clean: Path) -> Holding:
 def _raw_file(path: Path, sensitive: bool) -> RawFile:
     with path.open("rb") as stream:
         packed = stream.read(2) == GZIP_MAGIC
-        stream.seek(0)
-        sha256 = None if sensitive else hashlib.file_digest(stream, "sha256").hexdigest()
-    return RawFile(path, packed, None if sensitive else path.stat().st_size, sha256)
+    if sensitive:
+        return RawFile(path, packed, None, None)
+    return RawFile(path, packed, path.stat().st_size, file_sha256(path))

@@ -9,8 +9,18 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails
 
-from privmix.catalog import entry as parts
-from privmix.catalog.entry import Entry
+from privmix.catalog.entry import (
+    Column,
+    Entry,
+    Expected,
+    FileSource,
+    Licence,
+    PackageSource,
+    Privacy,
+    Reader,
+    SyntheticSource,
+    UrlSource,
+)
 from privmix.errors import UserError, from_validation, nearest
 
 QUOTES = "YAML reads yes, no, on, off, dates and bare numbers as something else than text: quote the value."
@@ -65,6 +75,19 @@ def find(name: str, directories: Sequence[str | Path]) -> tuple[Entry, Path]:
         hint = nearest(name, files) if files else "there is no .yaml file in it."
         raise UserError(f"dataset {name!r} is not in the catalog ({where}); {hint}")
     return load(files[name]), files[name]
+
+
+def find_all(directories: Sequence[str | Path]) -> tuple[list[tuple[Entry, Path]], list[str]]:
+    """Every good entry with its file, by name, and a sentence for each broken one."""
+    found, problems = [], []
+    for path in paths(directories):
+        try:
+            found.append((load(path), path))
+        except UserError as problem:
+            problems.append(str(problem))
+    if not found and not problems:
+        raise UserError(f"there is no .yaml file in {', '.join(map(str, directories))}; add an entry.")
+    return found, problems
 
 
 def _files(directories: Sequence[str | Path]) -> dict[str, Path]:
@@ -125,15 +148,15 @@ def _known_keys(location: tuple[str | int, ...]) -> list[str]:
 
 
 SOURCES: tuple[type[BaseModel], ...] = (
-    parts.UrlSource,
-    parts.FileSource,
-    parts.PackageSource,
-    parts.SyntheticSource,
+    UrlSource,
+    FileSource,
+    PackageSource,
+    SyntheticSource,
 )
 SECTIONS: dict[str, type[BaseModel]] = {
-    "licence": parts.Licence,
-    "reader": parts.Reader,
-    "columns": parts.Column,
-    "privacy": parts.Privacy,
-    "expected": parts.Expected,
+    "licence": Licence,
+    "reader": Reader,
+    "columns": Column,
+    "privacy": Privacy,
+    "expected": Expected,
 }

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from privmix.catalog.entry import Entry
-from privmix.catalog.readers import BadRow
+from privmix.catalog.readers.batch import BadRow
 from privmix.errors import UserError
 
 DUPLICATE = "duplicate"

@@ -5,7 +5,6 @@ The first pass reads, clips and normalises into a nameless temporary file, and k
 stay and where they go; the second pass writes them. Only the clean file is ever seen under its name.
 """
 
-import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +17,18 @@ import pyarrow.parquet as pq
 from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
 from privmix.artefacts.domain import Attribute, Axis, Domain
 from privmix.artefacts.parquet import with_info
-from privmix.artefacts.writing import replacing
-from privmix.catalog import readers
+from privmix.artefacts.writing import file_sha256, replacing
 from privmix.catalog.entry import Entry
-from privmix.clean import selection, split, transform
+from privmix.catalog.readers import batches
+from privmix.catalog.readers.batch import Batch
+from privmix.clean import ENTRY_SECTIONS
 from privmix.clean.accounting import DUPLICATE, OVER_LIMIT, Tally, check_expected, check_tolerated
 from privmix.clean.pseudonyms import pseudonyms
+from privmix.clean.selection import fingerprints, over_limit, repeats
+from privmix.clean.split import draws, held_out, share
+from privmix.clean.transform import axes as public_axes
+from privmix.clean.transform import clip
 from privmix.errors import UserError
-
-ENTRY_SECTIONS = (
-    "reader", "columns", "coordinates", "attributes", "privacy", "expected", "isolated", "visibility",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def clean(
     entry: Entry, raw: Path, output: Path, *, master_seed: int, key: bytes, overridden: bool = False
 ) -> CleanInfo:
     """Write the clean Parquet of the raw file; `overridden` says that it stands in for the entry's own source."""
-    axes = transform.axes(entry)
+    axes = public_axes(entry)
     tally = Tally()
     Path(output).parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=Path(output).parent) as spool:
@@ -56,7 +56,7 @@ def clean(
         kept, dropped = _kept(entry, rows)
         isolated = _isolated(entry, rows.person[kept], key, overridden)
         holdout = np.zeros(len(kept), dtype=bool)
-        holdout[kept] = split.held_out(
+        holdout[kept] = held_out(
             rows.person[kept], rows.draw[kept], isolated, entry.expected.rows or int(kept.sum()), entry.name
         )
         counts = RowCounts(
@@ -71,7 +71,7 @@ def clean(
         info = CleanInfo(
             domain=_domain(entry, axes, counts.train),
             entry_digest=entry.digest(*ENTRY_SECTIONS),
-            raw_sha256=_sha256(raw),
+            raw_sha256=file_sha256(raw),
             counts=counts,
             isolated=tuple(int(person) for person in isolated),
         )
@@ -97,11 +97,11 @@ def _spool(
     )
     person, draw, fingerprint = [], [], []
     with pa.ipc.new_stream(spool, schema) as writer:
-        for batch in readers.batches(raw, entry):
+        for batch in batches(raw, entry):
             tally.read += batch.read
             tally.add_bad(batch.bad)
             values = np.column_stack([batch.numbers[axis.name] for axis in axes])
-            values, outside = transform.clip(values, lower, upper)
+            values, outside = clip(values, lower, upper)
             tally.clipped.update({axis.name: int(n) for axis, n in zip(axes, outside, strict=True) if n})
             points = (values - centre) * scale
             columns = [pa.array(np.ascontiguousarray(column)) for column in points.T]
@@ -109,15 +109,15 @@ def _spool(
             writer.write_batch(pa.record_batch(columns, schema=schema))
             ids, pseudonym = _people(entry, batch, key)
             person.append(pseudonym)
-            draw.append(split.draws(ids, master_seed, entry.name))
+            draw.append(draws(ids, master_seed, entry.name))
             if entry.reader.drop_duplicates:
-                fingerprint.append(selection.fingerprints(batch))
+                fingerprint.append(fingerprints(batch))
     return _Rows(
         np.concatenate(person), np.concatenate(draw), np.concatenate(fingerprint) if fingerprint else None
     )
 
 
-def _people(entry: Entry, batch: readers.Batch, key: bytes) -> tuple[pa.Array, np.ndarray]:
+def _people(entry: Entry, batch: Batch, key: bytes) -> tuple[pa.Array, np.ndarray]:
     """Original id and pseudonym of each row's person; without a person column each line is its own person."""
     if entry.privacy.person_column is None:
         return pa.array(batch.lines).cast(pa.string()), batch.lines.astype(np.uint64)
@@ -130,10 +130,10 @@ def _kept(entry: Entry, rows: _Rows) -> tuple[np.ndarray, dict[str, int]]:
     kept = np.ones(len(rows.person), dtype=bool)
     dropped = {}
     if rows.fingerprint is not None:
-        kept &= ~selection.repeats(rows.fingerprint)
+        kept &= ~repeats(rows.fingerprint)
         dropped[DUPLICATE] = int(len(kept) - kept.sum())
     if entry.privacy.unit == "person":
-        over = selection.over_limit(rows.person[kept], rows.draw[kept], entry.privacy.max_records_per_person)
+        over = over_limit(rows.person[kept], rows.draw[kept], entry.privacy.max_records_per_person)
         kept[kept] = ~over
         dropped[OVER_LIMIT] = int(over.sum())
     return kept, {reason: count for reason, count in dropped.items() if count}
@@ -160,7 +160,7 @@ def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
     """What is public. Where neighbours differ in their number of records, a public figure stands for it."""
     privacy, rows, persons = entry.privacy, train, None
     if not privacy.rows_are_public:
-        kept, part = entry.expected.rows, 1 - split.share(entry.expected.rows)
+        kept, part = entry.expected.rows, 1 - share(entry.expected.rows)
         if privacy.unit == "person" and entry.expected.persons is not None:
             kept = min(kept, entry.expected.persons * privacy.max_records_per_person)
             persons = round(entry.expected.persons * part)
@@ -206,8 +206,3 @@ def _write(
             measured = batch.filter(pa.array(stay)).columns
             columns = [pa.array(person[rows][stay]), *measured, part]
             writer.write_batch(pa.record_batch(columns, schema=schema))
-
-
-def _sha256(path: Path) -> str:
-    with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -10,7 +10,7 @@ import hashlib
 import numpy as np
 import pyarrow as pa
 
-from privmix.catalog.readers import Batch
+from privmix.catalog.readers.batch import Batch
 from privmix.clean.hashing import hash64
 
 

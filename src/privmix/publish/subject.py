@@ -11,7 +11,7 @@ import numpy as np
 from privmix.artefacts.clean import CleanData, CleanInfo
 from privmix.artefacts.domain import Domain
 from privmix.catalog.entry import Entry
-from privmix.clean.pipeline import ENTRY_SECTIONS
+from privmix.clean import ENTRY_SECTIONS
 from privmix.errors import UserError
 from privmix.mechanisms.base import Records, training_records
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from privmix import stages
 from privmix.artefacts.clean import read_clean
-from privmix.artefacts.model import read_model
+from privmix.artefacts.model import ModelFile
 from privmix.artefacts.parquet import info_of, read_schema, write_table
+from privmix.artefacts.part import read_json
 from privmix.artefacts.private import PrivateInfo
 from privmix.artefacts.scores import ScoresInfo, results_table
 from privmix.evaluate import worst_record
@@ -31,7 +32,7 @@ def main() -> None:
     parser.add_argument("--shadow-records", type=int, default=10**9, help="most records of their pool")
     parser.add_argument("--output", required=True, type=Path)
     job, given = jobs.parse(parser)
-    clean, model = read_clean(given.clean), read_model(given.model)
+    clean, model = read_clean(given.clean), read_json(given.model, ModelFile)
     rates, domain = given.false_positive_rates, clean.info.domain
     spec = job.spec(domain)
     scores = score(model, clean, rates, job.randomness(domain, "attribute").search)

@@ -10,7 +10,8 @@ from snakemake.utils import update_config
 from privmix import sweep
 from privmix.artefacts.clean import clean_info
 from privmix.catalog.acquire import acquire
-from privmix.clean.pipeline import ENTRY_SECTIONS, clean
+from privmix.clean import ENTRY_SECTIONS
+from privmix.clean.pipeline import clean
 from privmix.clean.pseudonyms import secret_key
 from privmix.errors import UserError, nearest
 from privmix.privacy.accounting import Budget

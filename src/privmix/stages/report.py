@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
 from privmix import provenance, sweep
-from privmix.artefacts.audit import read_audit
+from privmix.artefacts.audit import Audit
 from privmix.artefacts.clean import read_clean
-from privmix.artefacts.model import read_model
+from privmix.artefacts.model import ModelFile
 from privmix.artefacts.parquet import info_of, read_table
+from privmix.artefacts.part import read_json
 from privmix.artefacts.scores import ScoresInfo
 from privmix.artefacts.writing import replacing
 from privmix.privacy.streams import stream
@@ -45,10 +46,10 @@ def read_outcome(job: sweep.Job, planned: sweep.Sweep) -> Outcome:
         method=planned.settings.mechanisms[job.mechanism].method,
         trust=planned.mechanisms[job.mechanism].trust,
         epsilon=job.epsilon,
-        model=read_model(model) if model.exists() else None,
+        model=read_json(model, ModelFile) if model.exists() else None,
         scores=table,
         scores_info=None if table is None else info_of(table, ScoresInfo),
-        audit=read_audit(audit) if audit.exists() else None,
+        audit=read_json(audit, Audit) if audit.exists() else None,
     )
 
 

@@ -4,16 +4,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from privmix.catalog.entry import Entry
-from privmix.catalog.readers.batch import BadRow, Batch, RawBatch
+from privmix.catalog.readers.batch import Batch, RawBatch
+from privmix.catalog.readers.values import typed
 from privmix.errors import UserError
-
-__all__ = ["BadRow", "Batch", "batches"]
 
 
 def batches(path: Path, entry: Entry) -> Iterator[Batch]:
     """Stream the declared columns of the raw file at `path`, good rows and bad; no rows at all is an error."""
-    from privmix.catalog.readers.values import typed
-
     read = 0
     for raw in _reader(entry.reader.format)(path, entry):
         batch = typed(raw, entry)
@@ -25,9 +22,9 @@ def batches(path: Path, entry: Entry) -> Iterator[Batch]:
 
 def _reader(name: str) -> Callable[[Path, Entry], Iterator[RawBatch]]:
     if name == "csv":
-        from privmix.catalog.readers import delimited as module
+        from privmix.catalog.readers.delimited import batches as read
     elif name == "parquet":
-        from privmix.catalog.readers import parquet as module
+        from privmix.catalog.readers.parquet import batches as read
     else:
-        from privmix.catalog.readers import snap_checkins as module
-    return module.batches
+        from privmix.catalog.readers.snap_checkins import batches as read
+    return read

@@ -22,6 +22,7 @@ from privmix.errors import UserError
 
 BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 16 << 20
+_BEHIND = ""  # a line behind the last one, which the csv module reads only if a quote is still open
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,9 @@ def _each_line_is_a_record(block: _Block, layout: Layout) -> bool:
     quotes = np.flatnonzero(np.frombuffer(block.content, dtype=np.uint8) == ord('"'))
     if np.any(np.searchsorted(quotes, block.ends) % 2):
         return False
-    last = _Cursor([block.content[block.starts[-1] :].decode("utf-8")])
-    next(_csv_reader(last, layout))
-    return not last.exhausted
+    last = _csv_reader([block.content[block.starts[-1] :].decode("utf-8"), _BEHIND], layout)
+    next(last)
+    return last.line_num == 1
 
 
 def _parsed(block: _Block, layout: Layout) -> RawBatch | None:
@@ -154,77 +155,57 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     )
 
 
-class _Cursor:
-    """Lines for the csv module, which can be set back, and which knows that it was asked for one too many."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-        self.next = 0
-        self.exhausted = False
-
-    def __iter__(self) -> "_Cursor":
-        return self
-
-    def __next__(self) -> str:
-        if self.next == len(self.lines):
-            self.exhausted = True
-            raise StopIteration
-        self.next += 1
-        return self.lines[self.next - 1]
-
-
 def _parsed_one_by_one(block: _Block, layout: Layout, final: bool) -> tuple[RawBatch, int]:
     """The block by the csv module, and how many of its lines are done with.
 
     A quoted field that is still open at the end waits for the next block. Broken quotes make the line where the
     record starts bad, and reading goes on with the line behind: a stray quote must not swallow good rows.
     """
-    cursor = _Cursor(list(io.StringIO(block.content.decode("utf-8"), newline="\n")))
-    reader = _csv_reader(cursor, layout)
+    lines = [*io.StringIO(block.content.decode("utf-8"), newline="\n"), _BEHIND]
     records: list[list[str]] = []
     index: list[int] = []
     bad: list[BadRow] = []
-    while (done := cursor.next) < len(cursor.lines):
-        fields: list[str] | None
-        try:
-            fields = next(reader)
-        except csv.Error:
+    done = begun = 0
+    reader = _csv_reader(lines, layout)
+    while done < len(lines) - 1:
+        fields = _next_record(reader)
+        end = begun + reader.line_num
+        if end == len(lines) and not final:
+            break
+        if end > done + 1 and not _closes_where_it_should(lines[done:end], layout):
             fields = None
-        if cursor.exhausted:
-            if not final:
-                break
-            fields = None
-        if cursor.next > done + 1 and not _closes_where_it_should(cursor.lines[done : cursor.next], layout):
-            fields = None
-        if fields == []:
+        if fields is None:
+            bad.append(BadRow(block.first + done, BROKEN_LINE, block.line(done)))
+            done = begun = done + 1
+            reader = _csv_reader(map(lines.__getitem__, range(done, len(lines))), layout)
             continue
-        if fields is not None and len(fields) == layout.width:
+        if len(fields) == layout.width:
             records.append(fields)
             index.append(done)
-            continue
-        reason = BROKEN_LINE if fields is None else WRONG_FIELD_COUNT
-        bad.append(BadRow(block.first + done, reason, block.line(done)))
-        if fields is None:
-            cursor.next, cursor.exhausted = done + 1, False
-            reader = _csv_reader(cursor, layout)
+        elif fields:
+            bad.append(BadRow(block.first + done, WRONG_FIELD_COUNT, block.line(done)))
+        done = end
     columns = {
         column: pa.array([fields[position] for fields in records], pa.string())
         for column, position in layout.positions.items()
     }
-    lines = np.array(index, dtype=np.int64) + block.first
-    return RawBatch(columns, lines, bad, lambda row: block.line(index[row])), done
+    rows = np.array(index, dtype=np.int64) + block.first
+    return RawBatch(columns, rows, bad, lambda row: block.line(index[row])), done
 
 
 def _closes_where_it_should(lines: list[str], layout: Layout) -> bool:
-    """A field over several lines ends at a delimiter or a line end: else a stray quote met another one."""
+    """A field over several lines ends at a delimiter or a line end: else a stray quote met another one, or none."""
+    return _next_record(_csv_reader(lines, layout, strict=True)) is not None
+
+
+def _next_record(reader: "csv._reader") -> list[str] | None:
     try:
-        next(_csv_reader(lines, layout, strict=True))
+        return next(reader)
     except csv.Error:
-        return False
-    return True
+        return None
 
 
-def _csv_reader(lines: Iterable[str], layout: Layout, *, strict: bool = False) -> Iterator[list[str]]:
+def _csv_reader(lines: Iterable[str], layout: Layout, *, strict: bool = False) -> "csv._reader":
     csv.field_size_limit(2 * _LONGEST_LINE)  # the default of 128 KiB is less than what a line may hold
     quoting = csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
     return csv.reader(lines, delimiter=layout.delimiter, quoting=quoting, strict=strict)
