@@ -217,13 +217,13 @@ def _fitted(
             f"but {wanted[0]} in {wanted[1]} are to be fitted."
         )
     units = _Units.of(whole, options.floor, options.prior)
-    data = [each.normalised(units.centre, units.scale) for each in data]
+    data = [each.normalise(units.centre, units.scale) for each in data]
     rise = options.climb(units.floor)
     samples = [_search_sample(each, rng) for each, rng in zip(data, rngs, strict=True)]
     if start is None:
         begin = search.best_starts(samples, n_components, units.floor, rngs, rise, options.starts, tol)
     else:
-        begin = [start.normalised(units.centre, units.scale)] * len(data)
+        begin = [start.normalise(units.centre, units.scale)] * len(data)
     relocations = options.moves(n_components)
     searching = n_components > 1 and relocations > 0
     if searching:

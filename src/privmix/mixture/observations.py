@@ -84,7 +84,7 @@ class Observations:
             covariance += symmetric(shares @ self.spread, self.dimensions)
         return centre, covariance
 
-    def normalised(self, centre: np.ndarray, scale: np.ndarray) -> "Observations":
+    def normalise(self, centre: np.ndarray, scale: np.ndarray) -> "Observations":
         """The records of x = (v - centre) * scale where these are of v."""
         spread = self.spread
         if spread is not None:
@@ -112,7 +112,7 @@ class Data(Protocol):
     def covariance(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean (d,) and covariance (d, d) of all records together."""
 
-    def normalised(self, centre: np.ndarray, scale: np.ndarray) -> "Data":
+    def normalise(self, centre: np.ndarray, scale: np.ndarray) -> "Data":
         """The records of x = (v - centre) * scale where these are of v."""
 
 
