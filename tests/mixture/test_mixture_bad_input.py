@@ -307,7 +307,7 @@ def test_the_unit_of_the_records_does_not_matter(unit):
 def test_axes_of_very_different_units_are_fitted_alike():
     points, units = records(), np.array([1e-5, 1e7])
     result, expected = fitted(points * units), fitted(points)
-    assert_same(Fit(result.mixture.normalised(np.zeros(2), 1 / units), 0.0, 0.0, 0, True), expected, 1e-6)
+    assert_same(Fit(result.mixture.normalise(np.zeros(2), 1 / units), 0.0, 0.0, 0, True), expected, 1e-6)
 
 
 def test_one_record_out_of_all_reach_spoils_nothing():

@@ -11,6 +11,7 @@ from scipy.integrate import dblquad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+from privmix.errors import UserError
 from privmix.mixture import boxes, em
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
@@ -216,3 +217,17 @@ def test_many_boxes_are_cut_into_fewer_parts():
     assert boxes._parts(300_000, 2) == 1
     assert boxes._parts(100, 8) == 3
     assert boxes._parts(10_000_000, 2) == 1
+
+
+def test_options_of_a_fit_reach_the_boxes():
+    rng = np.random.default_rng(0)
+    lower = np.floor(rng.normal(size=(200, 2)) * 4) / 8
+    upper, counts = lower + 0.125, np.ones(200)
+    options = {"floor": FLOOR, "rng": rng, "covariance": "diagonal"}
+    for searches in (1, 2):
+        found = boxes.fit(lower, upper, counts, 2, searches=searches, relocations=2, **options).mixture
+        assert not (found.covariances * (1 - np.eye(2))).any()
+    with pytest.raises(UserError, match="tied covariances would not stay tied"):
+        boxes.fit(lower, upper, counts, 2, **options | {"covariance": "tied"})
+    with pytest.raises(TypeError, match="relocation"):
+        boxes.fit(lower, upper, counts, 2, relocation=2, **options)

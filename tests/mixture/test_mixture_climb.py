@@ -10,11 +10,12 @@ from sklearn.mixture import GaussianMixture
 
 from privmix.errors import UserError
 from privmix.mixture import climb as climbing
-from privmix.mixture.climb import Climbed, climb
+from privmix.mixture.climb import climb
 from privmix.mixture.kernel import em_pass, em_passes
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Parameters, Prior, estimate, estimates
 from privmix.mixture.observations import Observations, observe, observe_boxes
+from privmix.mixture.search import Climbed
 
 FLOOR = np.array([1e-3, 1e-5])
 TINY = np.full(2, 1e-12)

@@ -135,8 +135,8 @@ from privmix.mixture import em
 points = np.random.default_rng(0).normal(size=(50, 2))
 for _ in range(2):
     fit = em.fit(points, 1, rng=np.random.default_rng(0))
-from privmix.mixture import compiled
-stats = compiled.fused_pass.stats
+import privmix.mixture.compiled as loops
+stats = loops.fused_pass.stats
 print(json.dumps([sum(stats.cache_hits.values()), sum(stats.cache_misses.values()), fit.log_likelihood]))
 """
 

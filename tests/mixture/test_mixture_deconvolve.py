@@ -322,3 +322,16 @@ def test_means_end_inside_the_public_box_with_the_likelihood_they_have_there():
         of_reports(result.mixture, noise).log_density(reports.points).mean()
     )
     assert "1 of 2 means were moved" in result.notes[-1]
+
+
+def test_options_of_a_fit_reach_the_deconvolution():
+    reports, noise = observe(TRUTH.sample(300, np.random.default_rng(0))), gaussian_scales(0.05, 2)
+
+    def found(**options):
+        return fit(reports, 3, noise, **BOX, floor=FLOOR, rng=np.random.default_rng(0), **options).mixture
+
+    assert not (found(covariance="diagonal").covariances * (1 - np.eye(2))).any()
+    np.testing.assert_array_equal(found(threads=2).means, found(threads=1).means)
+    assert found(relocations=0).n_components <= 3
+    with pytest.raises(UserError, match="starts >= 1"):
+        found(starts=0)

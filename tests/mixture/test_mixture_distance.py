@@ -131,10 +131,10 @@ def test_with_any_weights_and_numbers_it_is_the_best_pairing_of_equal_parts(seed
 def test_it_scales_with_the_units_and_does_not_see_a_shift(scale):
     one, other = random_mixture(3, 2, seed=1), random_mixture(4, 2, seed=2)
     expected = distance(one, other)
-    assert distance(one.normalised(0, scale), other.normalised(0, scale)) == pytest.approx(
+    assert distance(one.normalise(0, scale), other.normalise(0, scale)) == pytest.approx(
         scale * expected, rel=1e-9, abs=0
     )
-    assert distance(one.normalised(-50, 1), other.normalised(-50, 1)) == pytest.approx(expected, rel=1e-9)
+    assert distance(one.normalise(-50, 1), other.normalise(-50, 1)) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("shift", [1e-200, 1e200])

@@ -386,7 +386,7 @@ def test_the_last_offer_is_taken_if_it_is_better_and_refused_if_it_is_worse(monk
     centre, covariance = observations.covariance()  # the units that the fit works in
 
     def fitted_when_offered(offer: Mixture) -> float:
-        offered = offer.normalised(centre, 1 / np.sqrt(np.diagonal(covariance)))
+        offered = offer.normalise(centre, 1 / np.sqrt(np.diagonal(covariance)))
         monkeypatch.setattr("privmix.mixture.em.planted_on_worst", lambda *_: offered)
         return fit(
             observations, 6, floor=floor, rng=np.random.default_rng(1), start=poor, relocations=1, max_iter=5

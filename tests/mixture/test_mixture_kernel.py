@@ -349,7 +349,7 @@ def test_other_units_move_and_stretch_points_and_spread_alike():
     rng = np.random.default_rng(0)
     points, cells = rng.normal(size=(300, 3)), np.arange(300) % 9
     centre, scale = np.array([3.0, -1.0, 0.0]), np.array([0.5, 20.0, 1.0])
-    moved = aggregate(observe(points), cells).normalised(centre, scale)
+    moved = aggregate(observe(points), cells).normalise(centre, scale)
     expected = aggregate(observe((points - centre) * scale), cells)
     np.testing.assert_allclose(moved.points, expected.points, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(moved.spread, expected.spread, rtol=1e-12, atol=1e-12)

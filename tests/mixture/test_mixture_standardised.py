@@ -6,10 +6,10 @@ from making import clusters
 
 from privmix.errors import UserError
 from privmix.mixture import kernel, standardised
+from privmix.mixture.em import public_start
 from privmix.mixture.model import Mixture
 from privmix.mixture.observations import Observations, compress, observe
 from privmix.mixture.standardised import clipped_variance, standardised_pass
-from privmix.mixture.starts import public_start
 
 
 def _by_definition(points, mixture, radius):

@@ -87,8 +87,8 @@ def test_its_covariance_keeps_its_digits_far_from_the_origin():
 
 def test_units_of_units_are_units():
     points = records(300)
-    once = streamed(batches(points, 70)).normalised(np.array([100.0, -20.0]), np.array([2.0, 0.5]))
-    twice = once.normalised(np.array([3.0, -1.0]), np.array([10.0, 4.0]))
+    once = streamed(batches(points, 70)).normalise(np.array([100.0, -20.0]), np.array([2.0, 0.5]))
+    twice = once.normalise(np.array([3.0, -1.0]), np.array([10.0, 4.0]))
     expected = ((points - [100.0, -20.0]) * [2.0, 0.5] - [3.0, -1.0]) * [10.0, 4.0]
     np.testing.assert_allclose(np.concatenate([each.points for each in twice.blocks()]), expected, atol=1e-10)
     mean, covariance = twice.covariance()

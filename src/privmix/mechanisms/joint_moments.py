@@ -16,7 +16,7 @@ import numpy as np
 
 from privmix.mixture import rowwise
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import Observations, symmetric
+from privmix.mixture.observations import Observations, symmetric, upper_triangle
 from privmix.mixture.standardised import StandardisedMoments, standardised_pass
 from privmix.privacy import noise, sensitivity, sums
 from privmix.privacy.ledger import Ledger
@@ -102,7 +102,7 @@ def release(
 
 def vector(moments: StandardisedMoments, shape: Scheme) -> np.ndarray:
     """The moments as one weighted vector: what is released."""
-    rows, columns, factor = _triangle(moments.sums.shape[1])
+    rows, columns, factor = upper_triangle(moments.sums.shape[1])
     return np.concatenate(
         [
             shape.count * moments.counts,
@@ -115,7 +115,7 @@ def vector(moments: StandardisedMoments, shape: Scheme) -> np.ndarray:
 def exact_vector(observations: Observations, mixture: Mixture, shape: Scheme) -> np.ndarray:
     """The same vector as the sum of contributions that are rounded to the lattice (`privacy.sums`)."""
     k, d = mixture.means.shape
-    factor = np.tile(_triangle(d)[2], k)
+    factor = np.tile(upper_triangle(d)[2], k)
     weights = np.concatenate([np.full(k, shape.count), np.full(k * d, shape.total), shape.square * factor])
 
     def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -134,17 +134,11 @@ def _taken_apart(values: np.ndarray, mixture: Mixture, shape: Scheme, deviation:
     return Released(
         counts=counts / shape.count,
         sums=sums.reshape(k, d) / shape.total,
-        squares=symmetric(triangles.reshape(k, -1) / _triangle(d)[2] / shape.square, d),
+        squares=symmetric(triangles.reshape(k, -1) / upper_triangle(d)[2] / shape.square, d),
         count_deviation=deviation / shape.count,
         sum_deviation=deviation / shape.total,
         square_deviation=deviation / shape.square,
     )
-
-
-@cache
-def _triangle(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows, columns = np.triu_indices(d)
-    return rows, columns, np.where(rows == columns, 1.0, math.sqrt(2.0))
 
 
 def predicted_loss(rows: int, dimensions: int, n_components: int, mu: float, neighbours: Neighbours) -> float:

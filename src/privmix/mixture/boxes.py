@@ -14,15 +14,16 @@ bias, but makes a spike of that component.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture import em
-from privmix.mixture.em import Fit
+from privmix.mixture.em import Fit, FitOptions
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Prior, floored
+from privmix.mixture.moments import floored
 from privmix.mixture.observations import Observations, observe_boxes
 
 MOST_PARTS = 4  # of a side: twice as many gain under 0.003 nats a record
@@ -39,28 +40,32 @@ def fit(
     *,
     floor: np.ndarray,
     rng: np.random.Generator,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    prior: Prior | None = None,
     searches: int = 1,
+    **options: Any,
 ) -> Fit:
     """The mixture of records of which `weights` lie in boxes with corners `lower` and `upper`, (n, d).
 
     The objective and the log-likelihood are those of the cut boxes at the corrected mixture. Of several `searches`,
     each with a random stream of its own, the best few on whole boxes are finished, and the best of these is given.
+    `options` are the fields of `em.FitOptions`.
     """
     if searches < 1:
         raise UserError(f"a fit to boxes needs searches >= 1, not {searches}.")
     floor = np.asarray(floor, dtype=np.float64)
+    options["floor"] = floor
+    chosen = FitOptions(**options)
+    if chosen.covariance == "tied":
+        raise UserError(
+            "boxes correct each covariance by its own boxes, so tied covariances would not stay tied; "
+            "choose full or diagonal ones."
+        )
     whole = observe_boxes(lower, upper, weights)
     parts, variances = cut(lower, upper, weights, _parts(*whole.points.shape))
 
     def finished(found: Fit) -> Fit:
-        climbed = em.loop(
-            parts, found.mixture, floor=floor, prior=prior, tol=tol, max_iter=max_iter, accelerate=True
-        )
+        climbed = em.loop(parts, found.mixture, accelerate=True, **options)
         mixture = sharpened(parts, variances, climbed.mixture, floor)
-        reached = em.loop(parts, mixture, floor=floor, prior=prior, max_iter=0)
+        reached = em.loop(parts, mixture, **options | {"max_iter": 0})
         return replace(
             climbed,
             mixture=mixture,
@@ -69,13 +74,11 @@ def fit(
             notes=found.notes,
         )
 
-    options = {"floor": floor, "rng": rng, "tol": tol, "max_iter": max_iter, "prior": prior}
     if searches == 1:
-        return finished(em.fit(whole, n_components, **options))
-    everything = np.ones(len(whole), dtype=bool)
-    found = em.fit_many(
-        whole, n_components, [everything] * searches, relocations=MOVES * n_components, **options
-    )
+        return finished(em.fit(whole, n_components, rng=rng, **options))
+    everything = [np.ones(len(whole), dtype=bool)] * searches
+    fewer = options | {"relocations": chosen.moves(n_components, MOVES)}
+    found = em.fit_many(whole, n_components, everything, rng=rng, **fewer)
     best = sorted(found, key=lambda fit: -fit.objective)[:FINISHED]
     return max((finished(fit) for fit in best), key=lambda fit: fit.objective)
 

@@ -5,29 +5,18 @@ on the others.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from privmix.mixture.kernel import em_passes
 from privmix.mixture.moments import Covariance, Moments, Parameters, Prior, estimates
 from privmix.mixture.observations import Data
+from privmix.mixture.search import Climbed
 
 Expectation = Callable[[Sequence[Data], Parameters], Moments]
 
 GROWTH = 4.0  # a step length that was good may be exceeded so many times, one that was not is cut so
 LEAST_COUNT = 0.1  # an extrapolation may not shrink a component's count below this share
-
-
-@dataclass(frozen=True, eq=False)
-class Climbed:
-    """m climbs: where each ended and how."""
-
-    parameters: Parameters
-    log_likelihood: np.ndarray  # (m,) mean per unit of weight
-    objective: np.ndarray  # (m,) what was maximised: log-likelihood plus log prior, per unit of weight
-    iterations: np.ndarray  # (m,)
-    converged: np.ndarray  # (m,)
 
 
 def climb(

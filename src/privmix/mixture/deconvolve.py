@@ -8,26 +8,38 @@ components narrowed by the noise: through noise a component that begins too narr
 Reports are private already: whatever is computed from them is free.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture import em, search
-from privmix.mixture.climb import climb
-from privmix.mixture.em import Fit
+from privmix.mixture.em import Fit, FitOptions, public_start
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Parameters, Prior, floored
+from privmix.mixture.moments import Parameters, floored
 from privmix.mixture.noisy_pass import noisy_joint, noisy_passes
 from privmix.mixture.observations import Observations, aggregate, compress, sampled
 from privmix.mixture.scale_mixture import ScaleMixture
-from privmix.mixture.starts import public_start, seeded_start
+from privmix.mixture.starts import seeded_start
 
 MOST_DIMENSIONS = 2  # reports are gathered up to this; with more they seldom share a cell
 FINENESS = 1.5  # side of a cell in n^(-1/4) standard deviations of the noise
+DEFAULTS = FitOptions(starts=4, tol=2e-6)
 SAMPLE = 2**14  # reports, or cells of them, on which the search runs
 MOVES = 5  # relocations a component in each of them
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Noisy reports, and what is public about them."""
+
+    observations: Observations  # weights count reports
+    noise: ScaleMixture
+    lower: np.ndarray  # (d,) corners of the box that the records are in
+    upper: np.ndarray
+    floor: np.ndarray  # (d,) least variances
 
 
 def fit(
@@ -39,19 +51,15 @@ def fit(
     upper: np.ndarray,
     floor: np.ndarray,
     rng: np.random.Generator,
-    starts: int = 4,
     searches: int = 3,
-    tol: float = 2e-6,
-    max_iter: int = 500,
-    start: Mixture | None = None,
-    prior: Prior | None = None,
+    **options: Any,
 ) -> Fit:
     """The mixture of the records behind noisy reports (weights count reports). It ends in the box [lower, upper].
 
     Noise hides structure, and components that the reports cannot tell apart fit the noise. So 1, about √K and K
     components are tried, upwards while Akaike's criterion (1974) improves; `n_components` is the most that is
-    used. The best `searches` of the starts are searched on. With a `start` it is that start, and its number of
-    components, alone.
+    used. The best `searches` of the starts are searched on. `options` are the fields of `em.FitOptions`; with a
+    `start` it is that start, and its number of components, alone.
     """
     if noise.dimensions != observations.dimensions:
         raise UserError(
@@ -62,41 +70,31 @@ def fit(
             f"cannot fit {n_components} components to {observations.total_weight:g} reports; "
             "set the number of components between 1 and the number of reports."
         )
+    chosen = replace(DEFAULTS, floor=floor, **options)
     floor, lower, upper = (np.asarray(part, dtype=np.float64) for part in (floor, lower, upper))
-    observations = gathered(observations, noise, floor)
+    problem = _Problem(gathered(observations, noise, floor), noise, lower, upper, floor)
+    reports, start = problem.observations, chosen.start
     sizes = sorted({1, round(n_components**0.5), n_components}) if start is None else [start.n_components]
     final = None
     for size in sizes:
-        narrowest = resolvable(observations.total_weight, size, noise, lower, upper, floor)
-        rise = partial(climb, floor=narrowest, prior=prior)
+        narrowest = resolvable(reports.total_weight, size, noise, lower, upper, floor)
         begin = [start]
         if start is None:
-            begin = _searched(
-                observations,
-                size,
-                noise.coarse or noise,
-                lower,
-                upper,
-                narrowest,
-                (starts, searches),
-                tol,
-                rise,
-                rng,
-            )
-        data = [observations] * len(begin)
-        climbed = rise(
-            data,
+            coarse = replace(problem, noise=noise.coarse or noise, floor=narrowest)
+            begin = _searched(coarse, size, searches, chosen, rng)
+        climbed = chosen.climb(narrowest)(
+            [reports] * len(begin),
             Parameters.of(begin),
-            tol=tol,
-            max_iter=max_iter,
+            tol=chosen.tol,
+            max_iter=chosen.max_iter,
             accelerate=True,
-            expectation=partial(noisy_passes, noise=noise),
+            expectation=partial(noisy_passes, noise=noise, threads=chosen.threads),
         )
         tried = em.ended(climbed, int(np.argmax(climbed.objective)))
-        if final is not None and _criterion(tried, observations) <= _criterion(final, observations):
+        if final is not None and _criterion(tried, reports, chosen) <= _criterion(final, reports, chosen):
             break
         final = tried
-    return _inside(final, observations, noise, lower, upper, floor, n_components)
+    return _inside(final, problem, n_components)
 
 
 def resolvable(
@@ -147,42 +145,34 @@ def no_wider(covariances: np.ndarray, side: np.ndarray, floor: np.ndarray) -> np
 
 
 def _searched(
-    observations: Observations,
-    n_components: int,
-    noise: ScaleMixture,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    floor: np.ndarray,
-    efforts: tuple[int, int],
-    tol: float,
-    rise: search.Climb,
-    rng: np.random.Generator,
+    problem: _Problem, n_components: int, searches: int, options: FitOptions, rng: np.random.Generator
 ) -> list[Mixture]:
     """The best few of the starts after a short climb, their components relocated: all through the noise."""
-    starts, searches = efforts
-    rise = partial(rise, expectation=partial(noisy_passes, noise=noise))
+    observations, floor, noise = problem.observations, problem.floor, problem.noise
+    rise = partial(
+        options.climb(floor), expectation=partial(noisy_passes, noise=noise, threads=options.threads)
+    )
     sample = sampled(observations, SAMPLE, rng)
     sample = replace(sample, weights=sample.weights * (observations.total_weight / sample.total_weight))
-    begin = _starts(observations, sample, n_components, noise, lower, upper, floor, starts, rng)
+    begin = _starts(problem, sample, n_components, options, rng)
     climbed = rise(
-        [sample] * len(begin), Parameters.of(begin), tol=10 * tol, max_iter=search.START_ITERATIONS
+        [sample] * len(begin), Parameters.of(begin), tol=10 * options.tol, max_iter=search.START_ITERATIONS
     )
     best = [climbed.parameters.mixture(row) for row in np.argsort(-climbed.objective)[:searches]]
-    if n_components == 1:
+    moves = options.moves(n_components, MOVES)
+    if n_components == 1 or moves == 0:
         return best
-    joint, moves = partial(noisy_joint, noise=noise), MOVES * n_components
-    return search.relocated([sample] * len(best), best, floor, rng.spawn(len(best)), rise, moves, tol, joint)
+    joint = partial(noisy_joint, noise=noise)
+    return search.relocated(
+        [sample] * len(best), best, floor, rng.spawn(len(best)), rise, moves, options.tol, joint
+    )
 
 
 def _starts(
-    observations: Observations,
+    problem: _Problem,
     sample: Observations,
     n_components: int,
-    noise: ScaleMixture,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    floor: np.ndarray,
-    number: int,
+    options: FitOptions,
     rng: np.random.Generator,
 ) -> list[Mixture]:
     """Starts from the overall moments less the noise, from the public box, at reports, and from a naive fit.
@@ -190,18 +180,25 @@ def _starts(
     What comes from the reports is drawn in about their centre until its variance on each axis is theirs less the
     noise: through much noise the likelihood is nearly flat, and a start that is as wide as the noise stays so.
     """
+    observations, lower, upper, floor = problem.observations, problem.lower, problem.upper, problem.floor
     centre, covariance = observations.covariance()
-    whole = Mixture(np.ones(1), centre[None], floored((covariance - noise.covariance)[None], floor))
+    whole = Mixture(np.ones(1), centre[None], floored((covariance - problem.noise.covariance)[None], floor))
     if n_components == 1:
         return [whole]
     share = floored(whole.covariances / n_components ** (2 / whole.dimensions), floor)
     equal = np.full(n_components, 1 / n_components)
     naive = em.fit(
-        observations, n_components, floor=floor, rng=rng, starts=4, relocations=2 * n_components
+        observations,
+        n_components,
+        floor=floor,
+        rng=rng,
+        starts=4,
+        relocations=2 * n_components,
+        threads=options.threads,
     ).mixture
     left = np.diagonal(whole.covariances[0])
     factor = np.sqrt(left / np.maximum(left, np.diagonal(covariance)))
-    seen = [naive, *(seeded_start(sample, n_components, floor, rng) for _ in range(number))]
+    seen = [naive, *(seeded_start(sample, n_components, floor, rng) for _ in range(options.starts))]
     found = [
         Mixture(equal, whole.sample(n_components, rng), np.repeat(share, n_components, axis=0)),
         public_start(lower, upper, n_components, rng),
@@ -216,21 +213,14 @@ def _drawn_in(mixture: Mixture, centre: np.ndarray, factor: np.ndarray, floor: n
     return Mixture(mixture.weights, means, floored(mixture.covariances * np.outer(factor, factor), floor))
 
 
-def _criterion(tried: Fit, observations: Observations) -> float:
+def _criterion(tried: Fit, observations: Observations, options: FitOptions) -> float:
     """Log-likelihood of the reports less one for each free parameter: half of Akaike's, larger is better."""
-    return tried.log_likelihood * observations.total_weight - tried.mixture.n_parameters()
+    return tried.log_likelihood * observations.total_weight - tried.mixture.n_parameters(options.covariance)
 
 
-def _inside(
-    final: Fit,
-    observations: Observations,
-    noise: ScaleMixture,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    floor: np.ndarray,
-    n_components: int,
-) -> Fit:
+def _inside(final: Fit, problem: _Problem, n_components: int) -> Fit:
     """The fit drawn into the public box, with notes of what a reader should know."""
+    observations, lower, upper = problem.observations, problem.lower, problem.upper
     used = final.mixture.n_components
     notes = []
     if not final.converged:
@@ -238,7 +228,7 @@ def _inside(
     if used < n_components:
         notes.append(f"the reports support {used} of {n_components} components through this noise.")
     means = np.clip(final.mixture.means, lower, upper)
-    covariances = no_wider(final.mixture.covariances, upper - lower, floor)
+    covariances = no_wider(final.mixture.covariances, upper - lower, problem.floor)
     outside = int((means != final.mixture.means).any(axis=1).sum())
     if outside:
         notes.append(f"{outside} of {used} means were moved into the public box.")
@@ -248,7 +238,7 @@ def _inside(
     if not outside and not wide:
         return replace(final, notes=tuple(notes))
     mixture = Mixture(final.mixture.weights, means, covariances)
-    seen = noisy_passes([observations], Parameters.of([mixture]), noise)
+    seen = noisy_passes([observations], Parameters.of([mixture]), problem.noise)
     reached = float(seen.log_likelihood[0]) / observations.total_weight
     return replace(
         final,

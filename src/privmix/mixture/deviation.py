@@ -11,12 +11,11 @@ and ½ on the standardised covariance). Weights, means and covariances enter lin
 of the mean parameters.
 """
 
-from functools import cache
-
 import numpy as np
 
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters
+from privmix.mixture.observations import upper_triangle
 
 LEAST_WEIGHT = 1e-6  # of a component of the reference: a smaller one is measured as if it had this
 
@@ -33,7 +32,7 @@ def block(dimensions: int) -> int:
 
 def deviations(parameters: Parameters, reference: Mixture) -> np.ndarray:
     """The vectors of a stack of mixtures, (m, K, block): weight, mean and covariance of each component."""
-    rows, columns, factor = _triangle(reference.dimensions)
+    rows, columns, factor = upper_triangle(reference.dimensions)
     weights = np.maximum(reference.weights, LEAST_WEIGHT)
     inverse = np.linalg.inv(reference.cholesky)
     shifts = np.einsum("kij,mkj->mki", inverse, parameters.means - reference.means)
@@ -55,7 +54,7 @@ def deviated(reference: Mixture, vector: np.ndarray, least: float) -> tuple[np.n
     Negative weights are zero; no standardised variance falls below `least`.
     """
     d = reference.dimensions
-    rows, columns, factor = _triangle(d)
+    rows, columns, factor = upper_triangle(d)
     known = np.maximum(reference.weights, LEAST_WEIGHT)
     weights = np.maximum(reference.weights + np.sqrt(known) * vector[:, 0], 0.0)
     weights = weights / weights.sum() if weights.any() else reference.weights
@@ -67,9 +66,3 @@ def deviated(reference: Mixture, vector: np.ndarray, least: float) -> tuple[np.n
     values, vectors = np.linalg.eigh(shapes)
     factors = reference.cholesky @ (vectors * np.sqrt(np.maximum(values, least))[:, None, :])
     return weights, means, factors @ factors.transpose(0, 2, 1)
-
-
-@cache
-def _triangle(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows, columns = np.triu_indices(d)
-    return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))

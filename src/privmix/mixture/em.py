@@ -6,28 +6,66 @@ Every choice made here is by likelihood. On a private synopsis all of it is free
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture import search
-from privmix.mixture.climb import Climbed, Expectation, climb
+from privmix.mixture.climb import Expectation, climb
 from privmix.mixture.kernel import em_passes
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Covariance, Parameters, Prior
 from privmix.mixture.observations import Data, Observations, compress, distinct, observe, sampled
 from privmix.mixture.relocation import planted_on_worst
-from privmix.mixture.starts import public_start
+from privmix.mixture.search import Climb, Climbed
 from privmix.mixture.stream import Stream
-
-__all__ = ["Fit", "fit", "fit_many", "loop", "public_start"]
 
 SAMPLE_SHARE = 16  # the search runs on one record in this many,
 SAMPLE_LEAST, SAMPLE_MOST = 2**12, 2**16  # but on no fewer and no more than this
+RELOCATIONS = 8  # a component, unless the options say otherwise
 LAST_LOOK = 10  # iterations that a component planted on the worst explained record has to pay
 FLOOR_SHARE = 1e-8  # of the data's variance on each axis: the floor when none is given
 ROUNDING = 1e-15
 AT_FLOOR = 1 + 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class FitOptions:
+    """How to search and fit. The functions that fit a mixture take these fields as keyword arguments."""
+
+    floor: np.ndarray | None = (
+        None  # least variance on each axis; None: a share of the data's, so not private
+    )
+    start: Mixture | None = None  # takes the place of the seeded starts
+    starts: int = 8  # seeded starts
+    relocations: int | None = None  # attempts to move a component; 0: none; None: some for each component
+    tol: float = 1e-5  # EM ends when an iteration gains less, in nats per unit of weight
+    max_iter: int = 500  # EM iterations on all the data
+    prior: Prior | None = None  # None: maximum likelihood
+    covariance: Covariance = "full"
+    threads: int | None = None  # of a pass over the data; None: `kernel.default_threads`
+
+    def __post_init__(self) -> None:
+        if self.starts < 1 or self.max_iter < 0 or not self.tol >= 0:
+            raise UserError(
+                "a fit needs starts >= 1, max_iter >= 0 and tol >= 0, "
+                f"not {self.starts}, {self.max_iter} and {self.tol}."
+            )
+
+    def moves(self, n_components: int, each: int = RELOCATIONS) -> int:
+        """Number of relocations: `each` for every component where the options leave it open."""
+        return each * n_components if self.relocations is None else self.relocations
+
+    def climb(self, floor: np.ndarray) -> Climb:
+        """The function `climb` with these options. The floor is in the units of the data that it climbs on."""
+        return partial(
+            climb,
+            floor=floor,
+            prior=self.prior,
+            covariance=self.covariance,
+            expectation=partial(em_passes, threads=self.threads),
+        )
 
 
 @dataclass(frozen=True)
@@ -42,29 +80,48 @@ class Fit:
     notes: tuple[str, ...] = ()
 
 
+def public_start(
+    lower: np.ndarray, upper: np.ndarray, n_components: int, rng: np.random.Generator
+) -> Mixture:
+    """A start that knows only the public box: means spread over it, equal weights, overlapping components.
+
+    The means are the R-sequence of Roberts (2018, "The unreasonable effectiveness of quasirandom sequences"),
+    whose generator is the root of x^(d+1) = x + 1, shifted at random. A component has standard deviation half
+    its share side/K^(1/d) of each axis.
+    """
+    lower, upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+    side = upper - lower
+    if n_components < 1 or not (side > 0).all():
+        raise UserError("a public start needs n_components >= 1 and lower < upper on every axis.")
+    d = len(side)
+    root = 2.0
+    for _ in range(64):
+        root = (1 + root) ** (1 / (d + 1))
+    steps = np.arange(1, n_components + 1)[:, None] * root ** -np.arange(1.0, d + 1)
+    means = lower + side * ((steps + rng.random(d)) % 1.0)
+    covariance = np.diag((side / n_components ** (1 / d) / 2) ** 2)
+    return Mixture(np.full(n_components, 1 / n_components), means, np.tile(covariance, (n_components, 1, 1)))
+
+
 def loop(
     data: Data,
     mixture: Mixture,
     *,
     floor: np.ndarray,
-    prior: Prior | None = None,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    covariance: Covariance = "full",
     accelerate: bool = False,
-    expectation: Expectation = em_passes,
+    expectation: Expectation | None = None,
+    **options: Any,
 ) -> Fit:
-    """EM from one start. `expectation` is the pass over the data, or one that sees through noise."""
-    climbed = climb(
-        [data],
-        Parameters.of([mixture]),
-        floor=floor,
-        prior=prior,
-        covariance=covariance,
-        tol=tol,
-        max_iter=max_iter,
-        accelerate=accelerate,
-        expectation=expectation,
+    """EM from one start, with the fields of `FitOptions` that concern EM.
+
+    `expectation` is the pass over the data, or one that sees through noise.
+    """
+    chosen = FitOptions(floor=floor, **options)
+    rise = (
+        chosen.climb(floor) if expectation is None else partial(chosen.climb(floor), expectation=expectation)
+    )
+    climbed = rise(
+        [data], Parameters.of([mixture]), tol=chosen.tol, max_iter=chosen.max_iter, accelerate=accelerate
     )
     return ended(climbed, 0)
 
@@ -86,24 +143,15 @@ def fit(
     *,
     rng: np.random.Generator,
     weights: np.ndarray | None = None,
-    floor: np.ndarray | None = None,
-    start: Mixture | None = None,
-    starts: int = 8,
-    relocations: int | None = None,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    prior: Prior | None = None,
-    covariance: Covariance = "full",
-    threads: int | None = None,
+    **options: Any,
 ) -> Fit:
-    """The best mixture that the search finds: several starts and relocations on a sample, then EM on everything,
-    and a last look at the record that is explained worst.
+    """The best mixture that the search finds. `options` are the fields of `FitOptions`.
 
-    `start` replaces the several starts; `relocations` is 8 a component unless told, and 0 turns the search off.
-    `floor` holds the least variance on each axis: a public number where the fit is to be private; unless told it
-    is a share of the data's own. Equal records are merged first, which changes nothing but the time; a
-    `stream.Stream` is read again in every pass instead, and never held.
+    Several starts and relocations run on a sample, then EM on everything, and a last look at the record that is
+    explained worst. Equal records are merged first, which changes nothing but the time; a `stream.Stream` is read
+    again in every pass instead, and never held.
     """
+    chosen = FitOptions(**options)
     data = points if isinstance(points, Stream) else observe(points, weights)
     if isinstance(data, Stream) and weights is not None:
         raise UserError("the records of a stream have weight 1 each; leave the weights out.")
@@ -111,21 +159,7 @@ def fit(
         if not data.total_weight > 0:
             raise UserError("there is nothing to fit: no record has a positive weight.")
         data = compress(data)
-    return _fitted(
-        data,
-        [data],
-        n_components,
-        [rng],
-        floor,
-        start,
-        starts,
-        relocations,
-        tol,
-        max_iter,
-        prior,
-        covariance,
-        threads,
-    )[0]
+    return _fitted(data, [data], n_components, [rng], chosen)[0]
 
 
 def fit_many(
@@ -134,22 +168,15 @@ def fit_many(
     subsets: Sequence[np.ndarray],
     *,
     rng: np.random.Generator,
-    floor: np.ndarray | None = None,
-    start: Mixture | None = None,
-    starts: int = 8,
-    relocations: int | None = None,
-    tol: float = 1e-5,
-    max_iter: int = 500,
-    prior: Prior | None = None,
-    covariance: Covariance = "full",
-    threads: int | None = None,
+    **options: Any,
 ) -> list[Fit]:
     """A fit to each subset of the records, given as a boolean mask: shadow models, side by side.
 
     Each has a random stream of its own, spawned from `rng`, so a fit does not depend on the other subsets (its
-    units, and the floor unless told, are those of all the records). A subset is a count of its mask at the distinct
-    places.
+    units, and the floor where none is given, are those of all the records). A subset is a count of its mask at the
+    distinct places. `options` are the fields of `FitOptions`.
     """
+    chosen = FitOptions(**options)
     data = observe(points)
     masks = [np.asarray(mask) for mask in subsets]
     for number, mask in enumerate(masks):
@@ -163,22 +190,7 @@ def fit_many(
         parts.append(Observations(places.points[counts > 0], counts[counts > 0], spread))
     if not parts:
         return []
-    rngs = rng.spawn(len(parts))
-    return _fitted(
-        data,
-        parts,
-        n_components,
-        rngs,
-        floor,
-        start,
-        starts,
-        relocations,
-        tol,
-        max_iter,
-        prior,
-        covariance,
-        threads,
-    )
+    return _fitted(data, parts, n_components, rng.spawn(len(parts)), chosen)
 
 
 def _fitted(
@@ -186,15 +198,7 @@ def _fitted(
     data: Sequence[Data],
     n_components: int,
     rngs: Sequence[np.random.Generator],
-    floor: np.ndarray | None,
-    start: Mixture | None,
-    starts: int,
-    relocations: int | None,
-    tol: float,
-    max_iter: int,
-    prior: Prior | None,
-    covariance: Covariance,
-    threads: int | None,
+    options: FitOptions,
 ) -> list[Fit]:
     """Fits to several parts of the whole, in lockstep."""
     if not isinstance(n_components, int | np.integer):
@@ -206,36 +210,26 @@ def _fitted(
                 f"cannot fit {n_components} components to {records:g} records; "
                 "set the number of components between 1 and the number of records."
             )
-    wanted = (n_components, whole.dimensions)
+    start, tol, wanted = options.start, options.tol, (n_components, whole.dimensions)
     if start is not None and (start.n_components, start.dimensions) != wanted:
         raise UserError(
             f"the start has {start.n_components} components in {start.dimensions} dimensions, "
             f"but {wanted[0]} in {wanted[1]} are to be fitted."
         )
-    if starts < 1 or max_iter < 0 or not tol >= 0:
-        raise UserError(
-            f"a fit needs starts >= 1, max_iter >= 0 and tol >= 0, not {starts}, {max_iter} and {tol}."
-        )
-    units = _Units.of(whole, floor, prior)
-    data = [each.normalised(units.centre, units.scale) for each in data]
-    rise = partial(
-        climb,
-        floor=units.floor,
-        prior=prior,
-        covariance=covariance,
-        expectation=partial(em_passes, threads=threads),
-    )
+    units = _Units.of(whole, options.floor, options.prior)
+    data = [each.normalise(units.centre, units.scale) for each in data]
+    rise = options.climb(units.floor)
     samples = [_search_sample(each, rng) for each, rng in zip(data, rngs, strict=True)]
     if start is None:
-        begin = search.best_starts(samples, n_components, units.floor, rngs, rise, starts, tol)
+        begin = search.best_starts(samples, n_components, units.floor, rngs, rise, options.starts, tol)
     else:
-        begin = [start.normalised(units.centre, units.scale)] * len(data)
-    relocations = 8 * n_components if relocations is None else relocations
+        begin = [start.normalise(units.centre, units.scale)] * len(data)
+    relocations = options.moves(n_components)
     searching = n_components > 1 and relocations > 0
     if searching:
         begin = search.relocated(samples, begin, units.floor, rngs, rise, relocations, tol)
-    climb_all = partial(rise, tol=tol, accelerate=True)
-    fits = _ends(climb_all(data, Parameters.of(begin), max_iter=max_iter))
+    climb_all = partial(rise, tol=tol, max_iter=options.max_iter, accelerate=True)
+    fits = _ends(climb_all(data, Parameters.of(begin)))
     if searching:
         planted = [
             planted_on_worst(each, fit.mixture, units.floor) for each, fit in zip(data, fits, strict=True)
@@ -243,10 +237,10 @@ def _fitted(
         tried = rise(data, Parameters.of(planted), tol=tol, max_iter=LAST_LOOK)
         better = [i for i, fit in enumerate(fits) if tried.objective[i] > fit.objective]
         if better:
-            again = climb_all([data[i] for i in better], tried.parameters[better], max_iter=max_iter)
+            again = climb_all([data[i] for i in better], tried.parameters[better])
             for i, fit in zip(better, _ends(again), strict=True):
                 fits[i] = fit
-    return [units.restored(fit, max_iter) for fit in fits]
+    return [units.restored(fit, options.max_iter) for fit in fits]
 
 
 def _search_sample(data: Data, rng: np.random.Generator) -> Observations:

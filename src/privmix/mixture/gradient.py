@@ -11,8 +11,6 @@ A coordinate is measured in the component's own units, so one bound on the norm 
 information of well separated components is π_k on the means and below the diagonal, and 2 π_k on it.
 """
 
-from functools import cache
-
 import numpy as np
 
 from privmix.mixture.model import Mixture
@@ -40,7 +38,8 @@ def typical_norm(dimensions: int) -> float:
 def gradients(points: np.ndarray, mixture: Mixture, *, rowwise: bool = False) -> np.ndarray:
     """One gradient for each point, as columns: (size, n); `rowwise`: to the last bit from the point alone."""
     k, d = mixture.means.shape
-    rows, columns, diagonal = _triangle(d)
+    rows, columns = np.tril_indices(d)
+    diagonal = rows == columns
     shares, own = seen(points, mixture) if rowwise else _seen(points, mixture)
     result = np.empty((size(k, d), len(points)))
     np.subtract(shares, mixture.weights[:, None], out=result[:k])
@@ -55,7 +54,7 @@ def gradients(points: np.ndarray, mixture: Mixture, *, rowwise: bool = False) ->
 
 
 def _seen(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
-    """What `rowwise.seen` gives, by a matrix product."""
+    """Responsibilities (K, n) and standardised places (K, d, n), by a matrix product."""
     k, d = mixture.means.shape
     inverse = np.linalg.inv(mixture.cholesky)
     affine = np.concatenate([inverse, -inverse @ mixture.means[..., None]], axis=-1).reshape(k * d, d + 1)
@@ -83,7 +82,8 @@ def moved(
     information: one that has less weight than the noise hardly moves.
     """
     k, d = mixture.means.shape
-    rows, columns, diagonal = _triangle(d)
+    rows, columns = np.tril_indices(d)
+    diagonal = rows == columns
     scale = rate / (mixture.weights + noise)
     of_weights, of_means, of_factors = np.split(gradient, [k, k + k * d])
     shift = _shortened(scale[:, None] * of_means.reshape(k, d))
@@ -102,10 +102,3 @@ def moved(
 
 def _shortened(steps: np.ndarray) -> np.ndarray:
     return steps * (LONGEST / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), LONGEST))
-
-
-@cache
-def _triangle(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and columns of the lower triangle, and which of its entries are on the diagonal."""
-    rows, columns = np.tril_indices(d)
-    return rows, columns, rows == columns

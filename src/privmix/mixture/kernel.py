@@ -27,7 +27,7 @@ import numpy as np
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Parameters
-from privmix.mixture.observations import Data, Observations, observe, symmetric
+from privmix.mixture.observations import Data, Observations, observe, symmetric, upper_triangle
 
 FUSED_DIMENSIONS = 24  # of 200,000 records the loop was faster in 20 dimensions (K = 10), BLAS in 30 (K = 20)
 PIECE = 65536  # records of one task
@@ -142,7 +142,7 @@ def coefficients(parameters: Parameters) -> np.ndarray:
         inverse = np.linalg.inv(np.linalg.cholesky(parameters.covariances))
     except np.linalg.LinAlgError as error:
         raise UserError("a covariance is not positive definite; floor its eigenvalues above zero.") from error
-    rows, columns, factor = _triangle(d + 1)
+    rows, columns, factor = upper_triangle(d + 1, -0.5, -1.0)
     table = np.zeros((m, k, -(-len(rows) // GROUP) * GROUP))
     affine = np.concatenate([inverse @ -parameters.means[..., None], inverse], axis=-1)
     table[..., : len(rows)] = (np.swapaxes(affine, -1, -2) @ affine)[..., rows, columns] * factor
@@ -222,13 +222,6 @@ def wide_pass(
         joint *= weight / density
         statistics += joint @ block.T
     return log_likelihood
-
-
-@cache
-def _triangle(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and columns of the upper triangle, and what a quadratic form takes of each entry."""
-    rows, columns = np.triu_indices(d)
-    return rows, columns, np.where(rows == columns, -0.5, -1.0)
 
 
 def shared(task: Callable[[Any], Any], tasks: Iterable[Any], threads: int | None) -> Iterator[Any]:

@@ -119,8 +119,8 @@ class Mixture:
             self.weights, self.means / scale + centre, self.covariances / np.outer(scale, scale)
         )
 
-    def normalised(self, centre: np.ndarray, scale: np.ndarray) -> Self:
-        """The mixture of x = (v - centre) * scale where this one is of v: the inverse of `restored`."""
+    def normalise(self, centre: np.ndarray, scale: np.ndarray) -> Self:
+        """The mixture of x = (v - centre) * scale where this one is of v."""
         centre, scale = self._axes(centre, scale)
         return type(self)(
             self.weights, (self.means - centre) * scale, self.covariances * np.outer(scale, scale)

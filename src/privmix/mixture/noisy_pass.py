@@ -25,10 +25,12 @@ def observed(mixtures: Parameters, noise: ScaleMixture) -> Parameters:
     return Parameters(weights.reshape(m, -1), means, covariances.reshape(m, -1, d, d))
 
 
-def noisy_passes(data: Sequence[Observations], mixtures: Parameters, noise: ScaleMixture) -> Moments:
+def noisy_passes(
+    data: Sequence[Observations], mixtures: Parameters, noise: ScaleMixture, *, threads: int | None = None
+) -> Moments:
     """Expected moments of the records behind the reports, and the log-likelihood of the reports, for each mixture."""
     m, k, d = mixtures.means.shape
-    reports = em_passes(data, observed(mixtures, noise))
+    reports = em_passes(data, observed(mixtures, noise), threads=threads)
     counts = reports.counts.reshape(m, k, -1, 1)
     sums = reports.sums.reshape(m, k, -1, d)
     squares = reports.squares.reshape(m, k, -1, d, d)

@@ -8,6 +8,7 @@ functions linear in φ̄, and the M-step from Σ w γ φ̄ maximises its Jensen 
 over the places, with equality as they draw together.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -83,7 +84,7 @@ class Observations:
             covariance += symmetric(shares @ self.spread, self.dimensions)
         return centre, covariance
 
-    def normalised(self, centre: np.ndarray, scale: np.ndarray) -> "Observations":
+    def normalise(self, centre: np.ndarray, scale: np.ndarray) -> "Observations":
         """The records of x = (v - centre) * scale where these are of v."""
         spread = self.spread
         if spread is not None:
@@ -111,7 +112,7 @@ class Data(Protocol):
     def covariance(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean (d,) and covariance (d, d) of all records together."""
 
-    def normalised(self, centre: np.ndarray, scale: np.ndarray) -> "Data":
+    def normalise(self, centre: np.ndarray, scale: np.ndarray) -> "Data":
         """The records of x = (v - centre) * scale where these are of v."""
 
 
@@ -210,6 +211,18 @@ def sampled(data: Data, size: int, rng: np.random.Generator) -> Observations:
             rows, draws = np.unique(np.searchsorted(mass[:-1], here, side="right"), return_counts=True)
             drawn.append(_taken(block, rows, draws))
     return _joined(drawn)
+
+
+@cache
+def upper_triangle(
+    d: int, diagonal: float = 1.0, off_diagonal: float = math.sqrt(2)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows and columns of the upper triangle of d by d matrices, and a factor for each entry.
+
+    With the default factors the triangle of a symmetric matrix has the length of the whole matrix.
+    """
+    rows, columns = np.triu_indices(d)
+    return rows, columns, np.where(rows == columns, diagonal, off_diagonal)
 
 
 def symmetric(triangle: np.ndarray, d: int) -> np.ndarray:

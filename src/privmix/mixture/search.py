@@ -5,10 +5,10 @@ lockstep, each on its own sample with its own random numbers.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from privmix.mixture.climb import Climbed
 from privmix.mixture.kernel import log_joint
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters
@@ -19,6 +19,18 @@ from privmix.mixture.starts import seeded_start
 START_ITERATIONS = 30  # enough to rank starts
 TOGETHER = 4  # relocations of one fit tried side by side
 HOPEFUL = 0.05  # nats per record: a moved component that far behind after 3 iterations does not catch up
+
+
+@dataclass(frozen=True, eq=False)
+class Climbed:
+    """m climbs: where each ended and how."""
+
+    parameters: Parameters
+    log_likelihood: np.ndarray  # (m,) mean per unit of weight
+    objective: np.ndarray  # (m,) what was maximised: log-likelihood plus log prior, per unit of weight
+    iterations: np.ndarray  # (m,)
+    converged: np.ndarray  # (m,)
+
 
 Climb = Callable[..., Climbed]
 

@@ -1,36 +1,12 @@
-"""Where EM begins: from public bounds alone, or from places and scales drawn from the data."""
+"""Where EM begins: at places and scales drawn from the data."""
 
 import numpy as np
 
-from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import floored
 from privmix.mixture.observations import Observations
 
 FINEST = 1e-4  # no start is narrower than this share of the data's spread
-
-
-def public_start(
-    lower: np.ndarray, upper: np.ndarray, n_components: int, rng: np.random.Generator
-) -> Mixture:
-    """A start that knows only the public box: means spread over it, equal weights, overlapping components.
-
-    The means are the R-sequence of Roberts (2018, "The unreasonable effectiveness of quasirandom sequences"),
-    whose generator is the root of x^(d+1) = x + 1, shifted at random. A component has standard deviation half
-    its share side/K^(1/d) of each axis.
-    """
-    lower, upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
-    side = upper - lower
-    if n_components < 1 or not (side > 0).all():
-        raise UserError("a public start needs n_components >= 1 and lower < upper on every axis.")
-    d = len(side)
-    root = 2.0
-    for _ in range(64):
-        root = (1 + root) ** (1 / (d + 1))
-    steps = np.arange(1, n_components + 1)[:, None] * root ** -np.arange(1.0, d + 1)
-    means = lower + side * ((steps + rng.random(d)) % 1.0)
-    covariance = np.diag((side / n_components ** (1 / d) / 2) ** 2)
-    return Mixture(np.full(n_components, 1 / n_components), means, np.tile(covariance, (n_components, 1, 1)))
 
 
 def seeded_start(

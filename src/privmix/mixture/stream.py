@@ -13,7 +13,7 @@ Batches = Callable[[], Iterable[np.ndarray]]
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Records of x = (v - centre) * scale where the batches hold v. Made by `streamed`."""
+    """Records of x = (v - centre) * scale where the batches hold v."""
 
     batches: Batches  # a new iterator over arrays (n, d) at each call
     rows: int
@@ -54,7 +54,7 @@ class Stream:
                 "it must give the same each time it is read."
             )
 
-    def normalised(self, centre: np.ndarray, scale: np.ndarray) -> "Stream":
+    def normalise(self, centre: np.ndarray, scale: np.ndarray) -> "Stream":
         """The records of y = (x - centre) * scale where these are of x."""
         return Stream(
             self.batches,
