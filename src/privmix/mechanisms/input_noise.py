@@ -6,8 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from privmix.artefacts.domain import Domain
-from privmix.mechanisms import component_choice
-from privmix.mechanisms.base import Spec, parameters
+from privmix.mechanisms.base import Spec, freely, parameters
 from privmix.mechanisms.local import Answers, LocalMechanism, Plan
 from privmix.mixture import deconvolve, em
 from privmix.mixture.observations import observe
@@ -90,4 +89,4 @@ def fit_rows(
 
     read = naive if reading == "naive" else aware
     # No more Gaussians than reports.
-    return component_choice.freely(spec, lambda number: read(min(number, len(rows))), records=len(rows))
+    return freely(spec, lambda number: read(min(number, len(rows))), records=len(rows))

@@ -11,8 +11,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from privmix.mechanisms import component_choice
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, parameters
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, freely, parameters
 from privmix.mixture import boxes
 from privmix.mixture.em import Fit
 from privmix.privacy.accounting import Budget, claim
@@ -68,7 +67,7 @@ class Synopsis:
         weights = self.weights()
         kept = weights > 0
         supported = int(kept.sum())
-        fit = component_choice.freely(
+        fit = freely(
             spec,
             lambda number: boxes.fit(
                 self.lower[kept],

@@ -23,7 +23,7 @@ from changes.places import (
 MEAN = "self._mean(exact.sums[k] / counts[k], counts[k]) * counts[k]"
 SECOND = "self._second_moment(exact.squares[k] / counts[k], counts[k]) * counts[k]"
 TRUE_COUNT = "max(exact.counts[k], 1.0)"
-PASS = "released = curator.release(moments(observations, mixture))"
+PASS = "released = curator.measure(moments(observations, mixture))"
 
 CHANGES = (
     # What a mechanism may know.
@@ -142,7 +142,7 @@ CHANGES = (
             "            if iteration > 1 and abs(passed.log_likelihood - before) < 1e-3 * len(view):\n"
             "                break\n"
             "            before = passed.log_likelihood\n"
-            "            released = curator.release(passed)",
+            "            released = curator.measure(passed)",
         ),
     ),
     # Trees and grids.
