@@ -17,7 +17,7 @@ from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted import Fitted, Proportion
 from privmix.artefacts.private import PrivateInfo
-from privmix.artefacts.statement import Trust
+from privmix.artefacts.statement import Trust, randomises_records
 from privmix.errors import UserError
 from privmix.mixture.em import Fit
 from privmix.mixture.model import Mixture
@@ -235,6 +235,11 @@ class Mechanism:
     chooses_components: ClassVar[bool] = False
     # Whether `fit_many` fits many subsets of the records side by side, faster than one after another.
     fits_together: ClassVar[bool] = False
+
+    @property
+    def randomises_records(self) -> bool:
+        """Whether each record is randomised (`privatise`) before anyone stores it, and the fit sees reports alone."""
+        return randomises_records(self.trust)
 
     @property
     def accountant(self) -> str:

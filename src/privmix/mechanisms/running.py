@@ -40,7 +40,7 @@ def fit(
 
 def run(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
     """The whole mechanism in memory."""
-    if mechanism.trust != "central":
+    if mechanism.randomises_records:
         return fit(mechanism, mechanism.privatise(records, spec, budget, rng), spec, budget, rng)
     return fit(mechanism, records, spec, budget, rng)
 
