@@ -69,7 +69,7 @@ class Sweep:
         """The benchmark files of all jobs of a stage, each once."""
         jobs = self.jobs()
         if stage == "privatise":
-            jobs = [job for job in jobs if self.mechanisms[job.mechanism].trust != "central"]
+            jobs = [job for job in jobs if self.mechanisms[job.mechanism].randomises_records]
         elif stage == "audit":
             jobs = [job for job in jobs if math.isfinite(job.epsilon)]
         return list(dict.fromkeys(job.path(BENCHMARKS[stage]) for job in jobs))

@@ -72,7 +72,7 @@ def test_many_fits_without_privacy_are_side_by_side_and_as_good_as_one_by_one():
             assert release.mixture.log_density(half.points).mean() == pytest.approx(
                 alone.mixture.log_density(half.points).mean(), abs=0.02
             )
-    assert NonPrivate().fit_many(records, [], spec, Budget(np.inf, 0.0), []) == []
+    assert running.run_many(NonPrivate(), records, [], spec, Budget(np.inf, 0.0), []) == []
 
 
 def test_a_density_of_nothing_counts_as_the_smallest():

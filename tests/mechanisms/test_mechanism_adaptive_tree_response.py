@@ -19,9 +19,9 @@ from privmix.mechanisms.adaptive_tree_response import (
 )
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.local import Answers
-from privmix.mechanisms.partitions import Findings, Partition
+from privmix.mechanisms.partitions import Partition
 from privmix.mechanisms.running import run
-from privmix.mechanisms.share_tree import Told
+from privmix.mechanisms.share_tree import Findings, Told
 from privmix.mechanisms.tree_response import halvings
 from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Ledger

@@ -10,12 +10,13 @@ from making import clusters, make_spec
 from scipy import stats
 
 from privmix.errors import UserError
-from privmix.mechanisms import collection, spool
+from privmix.mechanisms import spool
 from privmix.mechanisms.adaptive_tree_response import AdaptiveTreeResponse
 from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.collection import collect, shuffling
+from privmix.mechanisms.collection import collect
 from privmix.mechanisms.laplace_input import LaplaceInput
 from privmix.mechanisms.randomized_response import RandomizedResponse
+from privmix.mechanisms.spool import shuffling
 from privmix.privacy import order
 from privmix.privacy.accounting import Budget
 from privmix.privacy.noise import SeededNoise
@@ -27,7 +28,7 @@ def _source(seed):
 
 def test_rows_come_out_whole_and_once(tmp_path, monkeypatch):
     """Numbers, rows of bytes and structured rows, through several buckets and parts of several sizes."""
-    monkeypatch.setattr(collection, "BUCKET", 100)
+    monkeypatch.setattr(spool, "BUCKET", 100)
     monkeypatch.setattr(spool, "FEW", 300)
     number = np.arange(1000, dtype=np.uint16)
     marks = np.stack([number % 251, number // 251], axis=1).astype(np.uint8)
@@ -47,7 +48,7 @@ def test_rows_come_out_whole_and_once(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("bucket", [1, 2, 4])
 def test_every_order_is_equally_likely(tmp_path, monkeypatch, bucket):
-    monkeypatch.setattr(collection, "BUCKET", bucket)
+    monkeypatch.setattr(spool, "BUCKET", bucket)
     seen, source = Counter(), _source(bucket)
     for _ in range(4800):
         with shuffling(4, source, tmp_path) as shuffler:

@@ -32,7 +32,7 @@ def test_no_unit_moves_the_counts_further_than_the_noise_is_scaled_for(unit, rec
     common, worst = clusters(100), 0.0
 
     def counts(points):
-        return QUICK.release(Records(points), spec, BUDGET, recording.noise, Ledger()).counts
+        return QUICK.measure(Records(points), spec, BUDGET, recording.noise, Ledger()).counts
 
     before = counts(common)
     for _ in range(40):
@@ -59,7 +59,7 @@ def test_the_claim_is_the_budget_and_comes_from_one_event(epsilon):
 def test_every_cell_has_noise_also_the_empty_ones():
     """Kolmogorov-Smirnov at 1e-6 on the cells of an empty dataset; half the noise is told apart."""
     records, source = Records(np.zeros((0, 2))), seeded(1, "empty").noise
-    synopsis = QUICK.release(records, _spec(rows=20_000), BUDGET, source, Ledger())
+    synopsis = QUICK.measure(records, _spec(rows=20_000), BUDGET, source, Ledger())
     counts = synopsis.counts
     assert len(counts) == np.prod(synopsis.released["shape"]) > 1500
     assert stats.kstest(counts, stats.laplace(scale=1.0).cdf).pvalue > 1e-6
@@ -71,8 +71,8 @@ def test_the_mixture_follows_from_the_transcript_and_public_values():
     release = QUICK.fit(Records(clusters()), spec, BUDGET, seeded(5, "replay"))
     (released,) = json.loads(json.dumps(release.transcript))
     assert set(released) == {"shape", "counts"}
-    synopsis = QUICK.replayed(released, spec, BUDGET)
-    again, _ = synopsis.fitted(spec, rng=seeded(5, "replay").search, searches=1)
+    synopsis = QUICK.replay(released, spec, BUDGET)
+    again, _ = synopsis.fit(spec, rng=seeded(5, "replay").search, searches=1)
     assert np.array_equal(again.mixture.means, release.mixture.means)
 
 

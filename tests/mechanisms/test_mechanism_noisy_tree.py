@@ -31,7 +31,7 @@ def _spec(unit="record", records=1, relation="add_remove", **more):
 
 def _released(points, spec, source, mechanism=QUICK):
     """What the transcript would hold."""
-    return mechanism.release(Records(points), spec, BUDGET, source, Ledger()).released
+    return mechanism.measure(Records(points), spec, BUDGET, source, Ledger()).released
 
 
 def _exact_counts(points, spec, released):
@@ -118,8 +118,8 @@ def test_the_mixture_follows_from_the_transcript_and_public_values(noise, relati
     release = mechanism.fit(Records(clusters()), spec, BUDGET, randomness)
     (released,) = json.loads(json.dumps(release.transcript))
     assert set(released) == {"roots", "splits", "counts"}
-    synopsis = mechanism.replayed(released, spec, BUDGET)
-    again, _ = synopsis.fitted(spec, rng=seeded(5, noise, relation).search, searches=2)
+    synopsis = mechanism.replay(released, spec, BUDGET)
+    again, _ = synopsis.fit(spec, rng=seeded(5, noise, relation).search, searches=2)
     assert np.array_equal(again.mixture.means, release.mixture.means)
     assert (synopsis.size == 1000) == (relation == "replace_one")
     assert synopsis.weights().sum() == pytest.approx(synopsis.size)
@@ -165,7 +165,7 @@ def test_the_order_of_records_does_not_matter():
 
 def test_a_synopsis_alone_is_released_into_a_given_ledger():
     ledger, spec = Ledger(), _spec()
-    synopsis = QUICK.release(Records(clusters()), spec, Budget(0.4, 0.0), seeded(1).noise, ledger)
+    synopsis = QUICK.measure(Records(clusters()), spec, Budget(0.4, 0.0), seeded(1).noise, ledger)
     assert ledger.events == [Decomposition("tree", 0.2), Laplace("leaf counts", 0.2)]
     assert synopsis.deviation == pytest.approx(math.sqrt(2) / 0.2)
     sides = np.prod(synopsis.upper - synopsis.lower, axis=1)

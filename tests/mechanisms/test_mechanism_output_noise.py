@@ -7,9 +7,8 @@ from pydantic import ValidationError
 
 from privmix.errors import UserError
 from privmix.mechanisms import output_noise
-from privmix.mechanisms.base import Records, seeded
+from privmix.mechanisms.base import Records, feasible, seeded
 from privmix.mechanisms.output_noise import OutputNoise, block_vectors, shrunken
-from privmix.mechanisms.refinement import feasible
 from privmix.mixture import deviation
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters

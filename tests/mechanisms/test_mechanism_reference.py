@@ -8,11 +8,11 @@ from making import Tape, assert_fresh_noise, assert_same, clusters, make_spec, s
 
 from privmix.mechanisms import reference as module
 from privmix.mechanisms import refinement
-from privmix.mechanisms.base import Randomness, seeded
+from privmix.mechanisms.base import Randomness, feasible, seeded
 from privmix.mechanisms.grid import nearly_cubic
 from privmix.mechanisms.joint_moments import scheme, vector
 from privmix.mechanisms.reference import ROUNDS, reference, standing_out
-from privmix.mechanisms.refinement import averaged, feasible, updated
+from privmix.mechanisms.refinement import averaged, updated
 from privmix.mixture import em
 from privmix.mixture.observations import observe, observe_boxes
 from privmix.mixture.standardised import standardised_pass

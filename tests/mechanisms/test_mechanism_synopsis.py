@@ -46,14 +46,14 @@ def test_where_nothing_is_left_the_density_is_uniform(counts):
     synopsis = _synopsis(counts)
     assert synopsis.mostly_noise
     assert synopsis.weights() == pytest.approx(np.full(4, 0.25))
-    fit, notes = synopsis.fitted(make_spec(3), rng=np.random.default_rng(1), searches=1)
+    fit, notes = synopsis.fit(make_spec(3), rng=np.random.default_rng(1), searches=1)
     assert np.isfinite(fit.log_likelihood)
     assert any("mostly noise" in note for note in notes)
 
 
 def _chosen(synopsis, candidates):
     spec = Spec(make_domain(), max(candidates), tuple(candidates))
-    fit, notes = synopsis.fitted(spec, rng=np.random.default_rng(1), searches=2)
+    fit, notes = synopsis.fit(spec, rng=np.random.default_rng(1), searches=2)
     assert any("chosen among" in note for note in notes)
     return fit.mixture.n_components
 
@@ -71,7 +71,7 @@ def test_few_records_behind_much_noise_or_few_people_choose_fewer_components():
 def test_no_more_components_than_boxes_with_a_count():
     synopsis = _synopsis([1000.0, 0.0, 0.0, 900.0])
     assert _chosen(synopsis, [6, 7]) == 2
-    fit, notes = synopsis.fitted(make_spec(5), rng=np.random.default_rng(1), searches=1)
+    fit, notes = synopsis.fit(make_spec(5), rng=np.random.default_rng(1), searches=1)
     assert fit.mixture.n_components == 2
     assert any("2 of 5 Gaussians" in note for note in notes)
 

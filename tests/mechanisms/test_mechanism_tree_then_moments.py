@@ -62,8 +62,8 @@ def test_every_step_follows_from_what_was_released_before(monkeypatch):
     model = QUICK.fit(Records(points), spec, BUDGET, seeded(3))
     monkeypatch.undo()
     tree, *steps = model.transcript
-    synopsis = NoisyTree().replayed(tree, spec, Budget(0.8 * 2.0, 0.0))
-    start, _ = synopsis.fitted(spec, rng=seeded(3).search, searches=1)
+    synopsis = NoisyTree().replay(tree, spec, Budget(0.8 * 2.0, 0.0))
+    start, _ = synopsis.fit(spec, rng=seeded(3).search, searches=1)
     assert used[0].means == pytest.approx(start.mixture.means, abs=1e-12)
     shape = scheme(2)
     sigma = model.events[-1].multiplier * shape.sensitivity(spec.neighbours)

@@ -108,7 +108,7 @@ def override(wildcards):
 
 def is_local(wildcards):
     """Whether the mechanism randomises each record before anyone stores it."""
-    return SWEEP.mechanisms[wildcards.mechanism].trust != "central"
+    return SWEEP.mechanisms[wildcards.mechanism].randomises_records
 
 
 def seen_by_fit(wildcards):

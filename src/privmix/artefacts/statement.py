@@ -17,6 +17,16 @@ RELEASE_NOTICE = (
 Trust = Literal["central", "local", "distance"]
 
 
+def randomises_records(trust: str) -> bool:
+    """Whether each record is randomised before anyone stores it, so that no curator is trusted."""
+    return trust in ("local", "distance")
+
+
+def holds_anywhere(trust: str) -> bool:
+    """Whether ε is for any two records, so that it may stand beside the ε of others."""
+    return trust != "distance"
+
+
 class Privacy(Part):
     """The claim of one model or one private file, with the ledger that carries it."""
 
@@ -34,6 +44,11 @@ class Privacy(Part):
     mode: Literal["benchmark", "release"]
     accountant: str
     ledger: tuple[dict[str, Any], ...]
+
+    @property
+    def randomises_records(self) -> bool:
+        """Whether each record was randomised before anyone stored it."""
+        return randomises_records(self.trust)
 
 
 class MechanismFile(Part):

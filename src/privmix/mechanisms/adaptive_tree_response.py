@@ -37,8 +37,8 @@ from privmix.mechanisms import attributes
 from privmix.mechanisms.base import Records, Spec, parameters
 from privmix.mechanisms.bisection import Bisection
 from privmix.mechanisms.local import Answers, LocalMechanism, Plan, read_reports, responses_per_person
-from privmix.mechanisms.partitions import Findings, Partition
-from privmix.mechanisms.share_tree import Told, fitted
+from privmix.mechanisms.partitions import Partition
+from privmix.mechanisms.share_tree import Findings, Told, fitted
 from privmix.mechanisms.spool import PART, Spool, as_columns, as_rows, deal, spools
 from privmix.mechanisms.tree_response import halvings, visible_halvings
 from privmix.mixture.em import Fit
@@ -165,7 +165,7 @@ def told(partition: Partition, reports: Iterable[np.ndarray], plan: Plan) -> Tol
     for some in reports:
         support += oracle.support(some)
         number += len(some)
-    return Told.by(oracle, support, number, plan.per_person)
+    return Told.from_support(oracle, support, number, plan.per_person)
 
 
 def next_question(asked: list[Partition], said: list[Told], threshold: float) -> Partition:

@@ -4,6 +4,7 @@ A central mechanism fits the records; a local one first randomises each record (
 the reports alone. Everything that a mechanism knows beside its view is public and stands in `Spec`.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -16,9 +17,11 @@ from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted import Fitted, Proportion
 from privmix.artefacts.private import PrivateInfo
-from privmix.artefacts.statement import Trust
+from privmix.artefacts.statement import Trust, randomises_records
 from privmix.errors import UserError
+from privmix.mixture.em import Fit
 from privmix.mixture.model import Mixture
+from privmix.mixture.moments import floored
 from privmix.mixture.observations import Observations, compress, observe
 from privmix.privacy.accounting import Budget, Claim
 from privmix.privacy.ledger import Event, from_rows
@@ -129,6 +132,39 @@ class Spec:
         """Smallest variance per axis: the square of the public resolution."""
         return self.domain.resolution**2
 
+    def choice_note(self, number: int) -> str:
+        """What a reader should know if this number was chosen among the candidates."""
+        return f"The number of Gaussians, {number}, was chosen among {', '.join(map(str, self.candidates))}."
+
+
+def freely(spec: Spec, fit: Callable[[int], Fit], records: float) -> Fit:
+    """The fit of the wanted number, or of the candidate with the best Bayesian information criterion.
+
+    The criterion (Schwarz 1978) is the log-likelihood of so many `records` less half a ln(records) for each parameter,
+    and never less than 1 (Akaike 1974); of noisy data, as many records as would be that uncertain without the noise.
+    """
+    if not spec.candidates:
+        return fit(spec.n_components)
+    penalty = max(math.log(max(records, 1.0)) / 2, 1.0)
+
+    def criterion(fitted: Fit) -> float:
+        return records * fitted.log_likelihood - penalty * fitted.mixture.n_parameters()
+
+    best = max((fit(number) for number in spec.candidates), key=criterion)
+    return replace(best, notes=(*best.notes, spec.choice_note(best.mixture.n_components)))
+
+
+def feasible(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray, spec: Spec) -> Mixture:
+    """Means inside the public box, no variance above what the box allows or below the public floor."""
+    half = (spec.domain.upper - spec.domain.lower) / 2
+    ceiling = max(float(half @ half), float(spec.floor.max()))
+    values, vectors = np.linalg.eigh(covariances)
+    if values.max() > ceiling:
+        limited = vectors * np.clip(values, 0.0, ceiling)[:, None, :]
+        covariances = limited @ vectors.transpose(0, 2, 1)
+    means = np.clip(means, spec.domain.lower, spec.domain.upper)
+    return Mixture(weights, means, floored(covariances, spec.floor))
+
 
 @dataclass(frozen=True)
 class Randomness:
@@ -197,6 +233,13 @@ class Mechanism:
     private: ClassVar[bool] = True
     # Whether `fit` itself chooses among `Spec.candidates`, at no cost beyond what it releases anyway.
     chooses_components: ClassVar[bool] = False
+    # Whether `fit_many` fits many subsets of the records side by side, faster than one after another.
+    fits_together: ClassVar[bool] = False
+
+    @property
+    def randomises_records(self) -> bool:
+        """Whether each record is randomised (`privatise`) before anyone stores it, and the fit sees reports alone."""
+        return randomises_records(self.trust)
 
     @property
     def accountant(self) -> str:
@@ -216,18 +259,7 @@ class Mechanism:
         raise NotImplementedError
 
     def fit_many(
-        self,
-        records: Records,
-        subsets: Sequence[np.ndarray],
-        spec: Spec,
-        budget: Budget,
-        rngs: Sequence[Randomness],
+        self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
-        """A fit to each subset of the records, a boolean mask (central mechanisms), with randomness of its own.
-
-        One after another, unless a mechanism can do better.
-        """
-        return [
-            self.fit(records.taken(np.flatnonzero(mask)), spec, budget, rng)
-            for mask, rng in zip(subsets, rngs, strict=True)
-        ]
+        """A fit to each subset of the records, a boolean mask (mechanisms that fit many together)."""
+        raise NotImplementedError(f"{type(self).__name__} fits one dataset after another")

@@ -1,6 +1,6 @@
 """The choice of the number of Gaussians where the configuration leaves it open.
 
-A mechanism that fits a mixture to what it has released, or to reports, chooses among its own fits (`freely`). The
+A mechanism that fits a mixture to what it has released, or to reports, chooses among its own fits (`base.freely`). The
 others release statistics that fix the number beforehand; for them `choose` spends a part of the budget.
 
 The units (records, or people with all theirs) are dealt at random into blocks. A block fits every candidate to one
@@ -20,14 +20,12 @@ With few blocks the choice is nearly random, and the model says so.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from privmix.mechanisms.base import Records, Spec
 from privmix.mixture import em
-from privmix.mixture.em import Fit
 from privmix.mixture.model import Mixture
 from privmix.privacy import noise, selection, sums
 from privmix.privacy.ledger import Ledger
@@ -45,23 +43,6 @@ class Chosen:
 
     number: int
     notes: tuple[str, ...]
-
-
-def freely(spec: Spec, fit: Callable[[int], Fit], records: float) -> Fit:
-    """The fit of the wanted number, or of the candidate with the best Bayesian information criterion.
-
-    The criterion (Schwarz 1978) is the log-likelihood of so many `records` less half a ln(records) for each parameter,
-    and never less than 1 (Akaike 1974); of noisy data, as many records as would be that uncertain without the noise.
-    """
-    if not spec.candidates:
-        return fit(spec.n_components)
-    penalty = max(math.log(max(records, 1.0)) / 2, 1.0)
-
-    def criterion(fitted: Fit) -> float:
-        return records * fitted.log_likelihood - penalty * fitted.mixture.n_parameters()
-
-    best = max((fit(number) for number in spec.candidates), key=criterion)
-    return replace(best, notes=(*best.notes, _note(best.mixture.n_components, spec)))
 
 
 def blocks(spec: Spec) -> int:
@@ -94,7 +75,7 @@ def choose(
         scores, sensitivity=1.0, epsilon=epsilon, source=source, ledger=ledger, label="number of Gaussians"
     )
     chosen = spec.candidates[option]
-    notes = [_note(chosen, spec)]
+    notes = [spec.choice_note(chosen)]
     if expected_loss(spec, epsilon) > LARGEST_LOSS / 2:
         notes.append(
             f"That choice is nearly random: too few blocks of records ({number}) to tell the candidates apart "
@@ -124,10 +105,6 @@ def scored(points: np.ndarray, units: np.ndarray, spec: Spec, search: np.random.
     if not np.isfinite(best):
         return np.zeros(len(densities))
     return 1.0 - np.minimum(best - densities, LARGEST_LOSS) / LARGEST_LOSS
-
-
-def _note(number: int, spec: Spec) -> str:
-    return f"The number of Gaussians, {number}, was chosen among {', '.join(map(str, spec.candidates))}."
 
 
 def _fitted(points: np.ndarray, number: int, spec: Spec, search: np.random.Generator) -> Mixture:

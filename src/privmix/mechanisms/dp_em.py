@@ -88,7 +88,7 @@ class DpEm(Mechanism):
         moments = exact_moments if sums.must_be_exact(rng.noise) else kernel.em_pass
         transcript = []
         for iteration in range(self.iterations):
-            released = curator.release(moments(observations, mixture))
+            released = curator.measure(moments(observations, mixture))
             mixture = _feasible(
                 estimate(released, floor=spec.floor, prior=Prior()),
                 spec,
@@ -118,7 +118,7 @@ class _Curator:
     source: noise.NoiseSource
     ledger: Ledger
 
-    def release(self, exact: Moments) -> Moments:
+    def measure(self, exact: Moments) -> Moments:
         """The moments as the noised weights, means and second moments imply them."""
         counts = self._counts(exact.counts)
         components = range(len(counts))

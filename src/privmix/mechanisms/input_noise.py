@@ -1,17 +1,53 @@
-"""Fits to rows that carry additive noise of known shape: post-processing of what a local mechanism reported."""
+"""Local mechanisms that add noise of known shape to each record, and fits to such rows: post-processing of reports."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
-from privmix.mechanisms import component_choice
-from privmix.mechanisms.base import Spec
-from privmix.mechanisms.local import Answers
+from privmix.artefacts.domain import Domain
+from privmix.mechanisms.base import Spec, freely, parameters
+from privmix.mechanisms.local import Answers, LocalMechanism, Plan
 from privmix.mixture import deconvolve, em
 from privmix.mixture.observations import observe
 from privmix.mixture.scale_mixture import ScaleMixture
+from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
 
 Reading = Literal["naive", "aware"]
+
+
+@parameters
+class InputNoise(LocalMechanism):
+    """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise), with so many `searches`."""
+
+    reading: Annotated[Reading, Field(validation_alias="fit")] = "aware"
+    searches: Annotated[int, Field(ge=1)] = 3
+
+    def perturb(
+        self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
+    ) -> np.ndarray:
+        """The rows plus noise; the ledger gets what one row costs."""
+        raise NotImplementedError
+
+    def noise_scales(self, spec: Spec, plan: Plan) -> ScaleMixture:
+        """The law of that noise, from public values."""
+        raise NotImplementedError
+
+    def answer(
+        self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
+    ) -> Answers:
+        """The noisy rows, as reports."""
+        return noisy_rows(self.perturb(points, spec, plan, source, ledger))
+
+    def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> em.Fit:
+        """A mixture of the rows, or of what is behind them."""
+        return fit_rows(answers, spec, self.noise_scales(spec, plan), self.reading, rng, self.searches)
+
+
+def diameter(domain: Domain) -> float:
+    """L2 diameter of the public box."""
+    return float(np.linalg.norm(domain.upper - domain.lower))
 
 
 def noisy_rows(rows: np.ndarray) -> Answers:
@@ -53,4 +89,4 @@ def fit_rows(
 
     read = naive if reading == "naive" else aware
     # No more Gaussians than reports.
-    return component_choice.freely(spec, lambda number: read(min(number, len(rows))), records=len(rows))
+    return freely(spec, lambda number: read(min(number, len(rows))), records=len(rows))

@@ -5,16 +5,12 @@ Privacy. A record lies in the public box, so replacing it moves its row by at mo
 ε-LDP (Dwork et al. 2006, Theorem 1). The fit sees the rows alone.
 """
 
-from typing import Annotated
-
 import numpy as np
-from pydantic import Field
 
-from privmix.mechanisms import input_noise
 from privmix.mechanisms.base import Spec, parameters
-from privmix.mechanisms.local import Answers, LocalMechanism, Plan
-from privmix.mixture import em
-from privmix.mixture.scale_mixture import laplace_scales
+from privmix.mechanisms.input_noise import InputNoise
+from privmix.mechanisms.local import Plan
+from privmix.mixture.scale_mixture import ScaleMixture, laplace_scales
 from privmix.privacy import noise
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
@@ -26,17 +22,14 @@ def diameter(spec: Spec) -> float:
 
 
 @parameters
-class LaplaceInput(LocalMechanism):
+class LaplaceInput(InputNoise):
     """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise), with so many `searches`."""
 
-    reading: Annotated[input_noise.Reading, Field(validation_alias="fit")] = "aware"
-    searches: Annotated[int, Field(ge=1)] = 3
-
-    def answer(
+    def perturb(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
-    ) -> Answers:
+    ) -> np.ndarray:
         """Rows plus Laplace noise."""
-        rows = noise.laplace(
+        return noise.laplace(
             points,
             sensitivity=diameter(spec),
             epsilon=plan.budget.epsilon,
@@ -45,9 +38,7 @@ class LaplaceInput(LocalMechanism):
             label="record",
             coordinates=len(spec.domain.axes),
         )
-        return input_noise.noisy_rows(rows)
 
-    def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> em.Fit:
-        """A mixture of the rows, or of what is behind them."""
-        scales = laplace_scales(diameter(spec) / plan.budget.epsilon, len(spec.domain.axes))
-        return input_noise.fit_rows(answers, spec, scales, self.reading, rng, self.searches)
+    def noise_scales(self, spec: Spec, plan: Plan) -> ScaleMixture:
+        """Laplace noise of scale Δ/ε on every axis."""
+        return laplace_scales(diameter(spec) / plan.budget.epsilon, len(spec.domain.axes))

@@ -18,21 +18,20 @@ When to use it: as the simple synopsis to compare with; for records spread evenl
 better where they are clustered. Above four coordinates a grid has too few cells a side: use `noisy_moments`.
 """
 
-import base64
 import math
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from privmix.errors import MechanismFailure
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, parameters
+from privmix.mechanisms.base import Records, Spec, parameters
 from privmix.mechanisms.grid import Grid, nearly_cubic
-from privmix.mechanisms.synopsis import Synopsis
+from privmix.mechanisms.synopsis import SynopsisMechanism
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
+from privmix.privacy.relation import Neighbours
 
 MOST_DIMENSIONS = 4
 MOST_CELLS = 2**17
@@ -40,23 +39,13 @@ RECORDS_PER_CELL = 3.0  # c, at ε = 1
 
 
 @parameters
-class NoisyGrid(Mechanism):
+class NoisyGrid(SynopsisMechanism):
     """`searches`: restarts of the fit, which cost no privacy."""
 
-    chooses_components: ClassVar[bool] = True
-
-    searches: Annotated[int, Field(ge=1)] = 8
-
-    def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """One noisy histogram, then the best mixture that many searches find for it."""
-        ledger = Ledger()
-        synopsis = self.release(view, spec, budget, rng.noise, ledger)
-        return synopsis.modelled(spec, budget, ledger, rng=rng.search, searches=self.searches)
-
-    def release(
+    def measure_counts(
         self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
-    ) -> Synopsis:
-        """The synopsis alone, with all of this budget, written into the ledger."""
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        """The public grid, and the noisy count of each cell."""
         grid = self.grid(spec, budget.epsilon)
         counts = np.bincount(grid.locate(spec.inside(view.points)), minlength=grid.cells)
         reach = sensitivity.counts(self.relation(spec)).l1
@@ -69,26 +58,15 @@ class NoisyGrid(Mechanism):
             label="cell counts",
             coordinates=min(grid.cells, round(reach)),
         )
-        released = {
-            "shape": list(grid.shape),
-            "counts": base64.b64encode(noisy.astype("<f8").tobytes()).decode("ascii"),
-        }
-        return self.replayed(released, spec, budget)
+        return {"shape": list(grid.shape)}, noisy
 
-    def replayed(self, released: dict[str, Any], spec: Spec, budget: Budget) -> Synopsis:
-        """The synopsis from what the transcript holds and public values alone."""
-        neighbours = self.relation(spec)
-        lower, upper = Grid(spec.domain.lower, spec.domain.upper, tuple(released["shape"])).boxes()
-        return Synopsis(
-            lower,
-            upper,
-            np.frombuffer(base64.b64decode(released["counts"]), dtype="<f8"),
-            deviation=math.sqrt(2) * sensitivity.counts(neighbours).l1 / budget.epsilon,
-            rows=spec.domain.rows,
-            rows_are_exact=neighbours.size_is_public,
-            records_per_unit=neighbours.records,
-            released=released,
-        )
+    def boxes(self, released: dict[str, Any], spec: Spec) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper corners of the cells."""
+        return Grid(spec.domain.lower, spec.domain.upper, tuple(released["shape"])).boxes()
+
+    def deviation(self, neighbours: Neighbours, budget: Budget) -> float:
+        """Standard deviation of the noise in one count."""
+        return math.sqrt(2) * sensitivity.counts(neighbours).l1 / budget.epsilon
 
     def grid(self, spec: Spec, epsilon: float) -> Grid:
         """The public grid of the guideline."""

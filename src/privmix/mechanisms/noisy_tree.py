@@ -19,17 +19,16 @@ What is approximate: records are taken to be spread within their leaf as `mixtur
 the halving of single axes were chosen by held-out likelihood on the Gowalla and Minneapolis data.
 """
 
-import base64
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from privmix.errors import MechanismFailure, UserError
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, parameters
+from privmix.mechanisms.base import Records, Spec, parameters
 from privmix.mechanisms.bisection import Bisection, down_to
-from privmix.mechanisms.synopsis import Synopsis
+from privmix.mechanisms.synopsis import SynopsisMechanism
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import Budget, gaussian_mu
 from privmix.privacy.ledger import Ledger
@@ -44,25 +43,16 @@ LEAST_PART = 50_000  # no part is split that holds fewer than one in so many rec
 
 
 @parameters
-class NoisyTree(Mechanism):
+class NoisyTree(SynopsisMechanism):
     """`shape_share`: the part of ε for the shape. `searches`: restarts of the fit, which cost no privacy."""
-
-    chooses_components: ClassVar[bool] = True
 
     noise: Literal["laplace", "gaussian"] = "laplace"
     shape_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    searches: Annotated[int, Field(ge=1)] = 8
 
-    def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """One synopsis, then the best mixture that many searches find for it."""
-        ledger = Ledger()
-        synopsis = self.release(view, spec, budget, rng.noise, ledger)
-        return synopsis.modelled(spec, budget, ledger, rng=rng.search, searches=self.searches)
-
-    def release(
+    def measure_counts(
         self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
-    ) -> Synopsis:
-        """The synopsis alone, with all of this budget: shape and counts, both written into the ledger."""
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        """The shape of the tree, measured first, and the noisy count of each leaf."""
         neighbours = self.relation(spec)
         halving = _halving(spec)
         for_shape, for_counts = self.split(budget)
@@ -89,29 +79,14 @@ class NoisyTree(Mechanism):
         if self.noise == "laplace":
             noisy = noise.laplace(counts, sensitivity=reach.l1, epsilon=for_counts, **common)
         else:
-            multiplier = 1 / gaussian_mu(for_counts, budget.delta)
-            noisy = noise.gaussian(counts, sensitivity=reach.l2, multiplier=multiplier, **common)
-        released = {
-            "roots": shape.first,
-            "splits": shape.packed(),
-            "counts": base64.b64encode(noisy.astype("<f8").tobytes()).decode("ascii"),
-        }
-        return self.replayed(released, spec, budget)
+            noise_multiplier = 1 / gaussian_mu(for_counts, budget.delta)
+            noisy = noise.gaussian(counts, sensitivity=reach.l2, multiplier=noise_multiplier, **common)
+        return {"roots": shape.first, "splits": shape.packed()}, noisy
 
-    def replayed(self, released: dict[str, Any], spec: Spec, budget: Budget) -> Synopsis:
-        """The synopsis from what the transcript holds and public values alone."""
-        neighbours = self.relation(spec)
-        lower, upper = _halving(spec).boxes(*Shape.unpacked(released["roots"], released["splits"]).leaves())
-        return Synopsis(
-            lower,
-            upper,
-            np.frombuffer(base64.b64decode(released["counts"]), dtype="<f8"),
-            deviation=self._deviation(neighbours, budget),
-            rows=spec.domain.rows,
-            rows_are_exact=neighbours.size_is_public,
-            records_per_unit=neighbours.records,
-            released=released,
-        )
+    def boxes(self, released: dict[str, Any], spec: Spec) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper corners of the leaves."""
+        shape = Shape.unpacked(released["roots"], released["splits"])
+        return _halving(spec).boxes(*shape.leaves())
 
     def split(self, budget: Budget) -> tuple[float, float]:
         """ε of the shape, and of the counts."""
@@ -120,7 +95,7 @@ class NoisyTree(Mechanism):
         for_shape = self.shape_share * budget.epsilon
         return for_shape, budget.epsilon - for_shape
 
-    def _deviation(self, neighbours: Neighbours, budget: Budget) -> float:
+    def deviation(self, neighbours: Neighbours, budget: Budget) -> float:
         """Standard deviation of the noise in one count."""
         reach, epsilon = sensitivity.counts(neighbours), self.split(budget)[1]
         if self.noise == "laplace":

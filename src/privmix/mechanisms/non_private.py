@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from privmix.mechanisms import component_choice
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, parameters
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, freely, parameters
 from privmix.mixture import em
 from privmix.privacy.accounting import Budget, Claim
 
@@ -18,6 +17,7 @@ class NonPrivate(Mechanism):
 
     private: ClassVar[bool] = False
     chooses_components: ClassVar[bool] = True
+    fits_together: ClassVar[bool] = True
 
     searches: Annotated[int, Field(ge=1)] = 1
 
@@ -30,30 +30,23 @@ class NonPrivate(Mechanism):
             )
             return max(fits, key=lambda fit: fit.log_likelihood)
 
-        return _released(component_choice.freely(spec, searched, records=len(view)))
+        return _released(freely(spec, searched, records=len(view)))
 
     def fit_many(
-        self,
-        records: Records,
-        subsets: Sequence[np.ndarray],
-        spec: Spec,
-        budget: Budget,
-        rngs: Sequence[Randomness],
+        self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
-        """The same search on every subset, side by side; all streams are spawned from the first one's."""
-        if not subsets:
-            return []
+        """The same search on every subset, side by side; all streams are spawned from this one."""
 
         def searched(number: int) -> list[em.Fit]:
             searches = [
-                em.fit_many(records.points, number, subsets, floor=spec.floor, rng=rngs[0].search)
+                em.fit_many(records.points, number, subsets, floor=spec.floor, rng=rng.search)
                 for _ in range(self.searches)
             ]
             return [max(fits, key=lambda fit: fit.log_likelihood) for fits in zip(*searches, strict=True)]
 
         found = {number: searched(number) for number in spec.candidates or (spec.n_components,)}
         return [
-            _released(component_choice.freely(spec, lambda number, i=i: found[number][i], records=mask.sum()))
+            _released(freely(spec, lambda number, i=i: found[number][i], records=mask.sum()))
             for i, mask in enumerate(subsets)
         ]
 

@@ -27,9 +27,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, parameters
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, feasible, parameters
 from privmix.mechanisms.reference import described, reference
-from privmix.mechanisms.refinement import feasible
 from privmix.mixture import deviation, kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Parameters, estimates

@@ -34,11 +34,10 @@ from pydantic import Field
 from privmix.artefacts.domain import Axis, Domain
 from privmix.artefacts.statement import Trust
 from privmix.errors import MechanismFailure
-from privmix.mechanisms import input_noise
 from privmix.mechanisms.base import Spec, parameters
-from privmix.mechanisms.local import Answers, LocalMechanism, Plan
-from privmix.mixture import em
-from privmix.mixture.scale_mixture import planar_laplace_scales
+from privmix.mechanisms.input_noise import InputNoise, diameter
+from privmix.mechanisms.local import Plan
+from privmix.mixture.scale_mixture import ScaleMixture, planar_laplace_scales
 from privmix.privacy import noise
 from privmix.privacy.ledger import Event, Ledger, PlanarLaplace
 from privmix.privacy.noise import NoiseSource
@@ -49,20 +48,18 @@ POLAR = 70.0  # degrees of latitude up to which the claim holds
 
 
 @parameters
-class PlanarLaplaceInput(LocalMechanism):
+class PlanarLaplaceInput(InputNoise):
     """`within_m`: ε is for two places so many metres apart; `fit`, `searches`: as for `laplace_input`."""
 
     trust: ClassVar[Trust] = "distance"
 
     within_m: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    reading: Annotated[input_noise.Reading, Field(validation_alias="fit")] = "aware"
-    searches: Annotated[int, Field(ge=1)] = 3
 
-    def answer(
+    def perturb(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
-    ) -> Answers:
+    ) -> np.ndarray:
         """Places plus planar Laplace noise."""
-        rows = noise.planar_laplace(
+        return noise.planar_laplace(
             points,
             epsilon=plan.budget.epsilon,
             within=self.within(spec.domain),
@@ -73,12 +70,10 @@ class PlanarLaplaceInput(LocalMechanism):
             ledger=ledger,
             label="place",
         )
-        return input_noise.noisy_rows(rows)
 
-    def model(self, answers: Answers, spec: Spec, plan: Plan, rng: np.random.Generator) -> em.Fit:
-        """A mixture of the rows, or of what is behind them."""
-        scales = planar_laplace_scales(self.within(spec.domain) / plan.budget.epsilon)
-        return input_noise.fit_rows(answers, spec, scales, self.reading, rng, self.searches)
+    def noise_scales(self, spec: Spec, plan: Plan) -> ScaleMixture:
+        """Planar Laplace noise for places that are `within_m` apart."""
+        return planar_laplace_scales(self.within(spec.domain) / plan.budget.epsilon)
 
     def remarks(self, events: Sequence[Event], spec: Spec, plan: Plan) -> list[str]:
         """What the noise promises, near and far, and where the map is wrong."""
@@ -111,11 +106,6 @@ def map_axes(domain: Domain) -> tuple[Axis, Axis]:
             "or use laplace_input."
         )
     return axes["latitude"], axes["longitude"]
-
-
-def diameter(domain: Domain) -> float:
-    """L2 diameter of the public box."""
-    return float(np.linalg.norm(domain.upper - domain.lower))
 
 
 def promise(event: PlanarLaplace) -> str:

@@ -39,10 +39,10 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms import joint_moments
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, parameters
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, feasible, parameters
 from privmix.mechanisms.joint_moments import Released
 from privmix.mechanisms.reference import described, reference
-from privmix.mechanisms.refinement import feasible, updated
+from privmix.mechanisms.refinement import updated
 from privmix.mixture.model import Mixture
 from privmix.mixture.posterior import Conjugate, Posterior, like_noise, posterior
 from privmix.mixture.standardised import clipped_variance
@@ -152,12 +152,12 @@ class Belief:
         """Mixtures from the posterior that knows the noise."""
         if not count:
             return []
-        drawn = self._drawn(count, rng)
+        drawn = self._draw(count, rng)
         return [self._mixture(*each) for each in zip(*drawn, strict=True)]
 
     def intervals(self, rng: np.random.Generator) -> list[dict[str, Any]]:
         """For each component the 95 % credible interval of its mean on each axis, in normalised coordinates."""
-        _, shifts, _ = self._drawn(INTERVAL_DRAWS, rng)
+        _, shifts, _ = self._draw(INTERVAL_DRAWS, rng)
         lower, upper = np.quantile(self.spec.inside(self._placed(shifts)), TAILS, axis=0)
         return [
             {"component": k, "lower": lower[k].tolist(), "upper": upper[k].tolist()}
@@ -174,7 +174,7 @@ class Belief:
             "their count: they are mostly the private reference."
         ]
 
-    def _drawn(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _draw(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Weights, standardised means and covariances: the exact moments first, then parameters given those."""
         return self.posterior(self.open_minded, self._as_uncertain(count, rng)).draw(rng)
 

@@ -121,10 +121,10 @@ class RandomizedResponse(LocalMechanism):
         """The mixture behind the estimated shares of the cells, of no more Gaussians than they support."""
         synopsis = self.synopsis(answers, spec, plan)
         if spec.candidates:
-            fit, notes = synopsis.fitted(spec, rng=rng, searches=self.searches)
+            fit, notes = synopsis.fit(spec, rng=rng, searches=self.searches)
             return replace(fit, notes=tuple(notes))
         found = [
-            synopsis.fitted(spec.with_components(number), rng=rng, searches=self.searches)
+            synopsis.fit(spec.with_components(number), rng=rng, searches=self.searches)
             for number in numbers(spec.n_components)
         ]
         fit, notes = max(found, key=lambda each: synopsis.criterion(each[0]))

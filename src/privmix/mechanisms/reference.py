@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from privmix.mechanisms.base import Randomness, Spec
+from privmix.mechanisms.base import Randomness, Spec, feasible
 from privmix.mechanisms.grid import Grid, nearly_cubic
-from privmix.mechanisms.refinement import feasible, refine
+from privmix.mechanisms.refinement import refine
 from privmix.mixture import em
 from privmix.mixture.model import Mixture
 from privmix.mixture.observations import observe_boxes

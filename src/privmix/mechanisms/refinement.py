@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from privmix.mechanisms.base import Spec
+from privmix.mechanisms.base import Spec, feasible
 from privmix.mechanisms.joint_moments import Released, release, scheme
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import floored
 from privmix.mixture.observations import Observations
 from privmix.mixture.standardised import clipped_variance
 from privmix.privacy.ledger import Ledger
@@ -142,15 +141,3 @@ def _believed(values: np.ndarray, deviation: np.ndarray, freedom: float) -> np.n
     size = deviation * math.sqrt(freedom)
     length = np.sqrt(np.square(values).reshape(len(values), -1).sum(axis=1))
     return np.maximum(1 - (size / np.maximum(length, size)) ** 2, 1 / (1 + size))
-
-
-def feasible(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray, spec: Spec) -> Mixture:
-    """Means inside the public box, no variance above what the box allows or below the public floor."""
-    half = (spec.domain.upper - spec.domain.lower) / 2
-    ceiling = max(float(half @ half), float(spec.floor.max()))
-    values, vectors = np.linalg.eigh(covariances)
-    if values.max() > ceiling:
-        limited = vectors * np.clip(values, 0.0, ceiling)[:, None, :]
-        covariances = limited @ vectors.transpose(0, 2, 1)
-    means = np.clip(means, spec.domain.lower, spec.domain.upper)
-    return Mixture(weights, means, floored(covariances, spec.floor))

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from privmix.errors import UserError, from_validation, nearest
 from privmix.mechanisms.base import Mechanism
 
-METHODS = {
+CENTRAL = {
     "non_private": "NonPrivate",
     "dp_em": "DpEm",
     "noisy_tree": "NoisyTree",
@@ -18,6 +18,8 @@ METHODS = {
     "output_noise": "OutputNoise",
     "dp_sgd": "DpSgd",
     "posterior_sample": "PosteriorSample",
+}
+LOCAL = {
     "laplace_input": "LaplaceInput",
     "gaussian_input": "GaussianInput",
     "planar_laplace": "PlanarLaplaceInput",
@@ -25,6 +27,7 @@ METHODS = {
     "tree_response": "TreeResponse",
     "adaptive_tree_response": "AdaptiveTreeResponse",
 }
+METHODS = CENTRAL | LOCAL
 
 
 def module_of(method: str) -> str:

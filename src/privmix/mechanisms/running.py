@@ -40,7 +40,7 @@ def fit(
 
 def run(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
     """The whole mechanism in memory."""
-    if mechanism.trust != "central":
+    if mechanism.randomises_records:
         return fit(mechanism, mechanism.privatise(records, spec, budget, rng), spec, budget, rng)
     return fit(mechanism, records, spec, budget, rng)
 
@@ -53,10 +53,12 @@ def run_many(
     budget: Budget,
     rngs: Sequence[Randomness],
 ) -> list[Release]:
-    """The whole mechanism for each subset of the records, a boolean mask: what attacks with many models run."""
-    chosen_first = spec.candidates and not mechanism.chooses_components
-    if mechanism.trust == "central" and not chosen_first:
-        return mechanism.fit_many(records, subsets, spec, budget, rngs)
+    """The whole mechanism for each subset of the records, a boolean mask: what attacks with many models run.
+
+    Each subset has randomness of its own; subsets that are fitted together share that of the first.
+    """
+    if mechanism.fits_together and subsets:
+        return mechanism.fit_many(records, subsets, spec, rngs[0])
     return [
         run(mechanism, records.taken(np.flatnonzero(mask)), spec, budget, rng)
         for mask, rng in zip(subsets, rngs, strict=True)

@@ -1,9 +1,13 @@
-"""Rows that wait: in memory as long as they are few, else in files without a name.
+"""Rows that wait, to be shuffled or asked later: in memory as long as they are few, else in files without a name.
 
 What waits may be people's own, so the files are never anybody else's to open: they have no name in the folder, and the
 system takes them away when the process ends, however it ends.
+
+To be shuffled, rows wait in buckets drawn at random, and each bucket is shuffled on its own when it is read. That is a
+uniform order of all rows (Rao 1961; Sandelius 1962), and memory does not grow with their number.
 """
 
+import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,8 +16,13 @@ from typing import IO
 
 import numpy as np
 
+from privmix.privacy import noise, order
+from privmix.privacy.noise import NoiseSource
+
 FEW = 1 << 18  # bytes of a spool that stay in memory
 PART = 1 << 17  # rows that are worked on at a time
+BUCKET = 1 << 18  # rows
+MOST_BUCKETS = 256  # files open at a time
 
 
 @contextmanager
@@ -67,3 +76,34 @@ def as_rows(columns: Mapping[str, np.ndarray]) -> np.ndarray:
 def as_columns(rows: np.ndarray) -> dict[str, np.ndarray]:
     """The fields of rows."""
     return {name: rows[name] for name in rows.dtype.names}
+
+
+class Shuffler:
+    """Rows go in as they come, and come out in a uniform order that the source draws."""
+
+    def __init__(self, buckets: list[Spool], source: NoiseSource, folder: Path) -> None:
+        self.rows = 0
+        self.folder = folder
+        self._buckets = buckets
+        self._source = source
+
+    def add(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Put rows into the buckets."""
+        rows = as_rows(columns)
+        self.rows += len(rows)
+        deal(rows, noise.partition(len(rows), len(self._buckets), source=self._source), self._buckets)
+
+    def parts(self) -> Iterator[dict[str, np.ndarray]]:
+        """The columns of all rows, one bucket after another."""
+        for bucket in self._buckets:
+            [rows] = bucket.parts(max(self.rows, 1))
+            rows = rows[order.shuffled(len(rows), source=self._source)]
+            yield as_columns(rows)
+
+
+@contextmanager
+def shuffling(expected_rows: int, source: NoiseSource, folder: Path) -> Iterator[Shuffler]:
+    """A shuffler for about so many rows; what waits in the folder has no name, and is gone when it ends."""
+    number = min(max(1, math.ceil(expected_rows / BUCKET)), MOST_BUCKETS)
+    with spools(number, folder) as buckets:
+        yield Shuffler(buckets, source, folder)

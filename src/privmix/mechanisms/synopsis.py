@@ -4,17 +4,20 @@ The counts are made non-negative by norm-sub, and a mixture is fitted to them as
 their boxes (`mixture.boxes`). Searches, restarts and the choice of K see the synopsis alone: post-processing.
 """
 
+import base64
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
-from privmix.mechanisms import component_choice
-from privmix.mechanisms.base import Release, Spec
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, freely, parameters
 from privmix.mixture import boxes
 from privmix.mixture.em import Fit
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
+from privmix.privacy.relation import Neighbours
 from privmix.privacy.response import project_to_simplex
 
 
@@ -59,12 +62,12 @@ class Synopsis:
         inflation = 1 + len(self.counts) * self.deviation**2 / max(size, 1.0)
         return size / inflation / self.records_per_unit
 
-    def fitted(self, spec: Spec, *, rng: np.random.Generator, searches: int) -> tuple[Fit, list[str]]:
+    def fit(self, spec: Spec, *, rng: np.random.Generator, searches: int) -> tuple[Fit, list[str]]:
         """The mixture, of no more Gaussians than boxes hold a count, and what a reader should know about it."""
         weights = self.weights()
         kept = weights > 0
         supported = int(kept.sum())
-        fit = component_choice.freely(
+        fit = freely(
             spec,
             lambda number: boxes.fit(
                 self.lower[kept],
@@ -89,10 +92,56 @@ class Synopsis:
             )
         return fit, notes
 
-    def modelled(
-        self, spec: Spec, budget: Budget, ledger: Ledger, *, rng: np.random.Generator, searches: int
-    ) -> Release:
-        """The release of a mechanism that gives out this synopsis and nothing else."""
-        fit, notes = self.fitted(spec, rng=rng, searches=searches)
+
+@parameters
+class SynopsisMechanism(Mechanism):
+    """Measures a synopsis, and nothing else. `searches`: restarts of the fit, which cost no privacy."""
+
+    chooses_components: ClassVar[bool] = True
+
+    searches: Annotated[int, Field(ge=1)] = 8
+
+    def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+        """One synopsis, then the best mixture that many searches find for it."""
+        ledger = Ledger()
+        synopsis = self.measure(view, spec, budget, rng.noise, ledger)
+        fit, notes = synopsis.fit(spec, rng=rng.search, searches=self.searches)
         spent = claim(ledger.events, budget, "linear")
-        return Release(fit.mixture, ledger.events, spent, [self.released], notes=notes)
+        return Release(fit.mixture, ledger.events, spent, [synopsis.released], notes=notes)
+
+    def measure(
+        self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
+    ) -> Synopsis:
+        """The synopsis alone, with all of this budget; every measurement is written into the ledger."""
+        partition, noisy = self.measure_counts(view, spec, budget, source, ledger)
+        counts = base64.b64encode(noisy.astype("<f8").tobytes()).decode("ascii")
+        return self.replay({**partition, "counts": counts}, spec, budget)
+
+    def replay(self, released: dict[str, Any], spec: Spec, budget: Budget) -> Synopsis:
+        """The synopsis, computed from the transcript and public values only."""
+        neighbours = self.relation(spec)
+        lower, upper = self.boxes(released, spec)
+        return Synopsis(
+            lower,
+            upper,
+            np.frombuffer(base64.b64decode(released["counts"]), dtype="<f8"),
+            deviation=self.deviation(neighbours, budget),
+            rows=spec.domain.rows,
+            rows_are_exact=neighbours.size_is_public,
+            records_per_unit=neighbours.records,
+            released=released,
+        )
+
+    def measure_counts(
+        self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        """The partition of the public box as the transcript holds it, and the noisy count of each part."""
+        raise NotImplementedError
+
+    def boxes(self, released: dict[str, Any], spec: Spec) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper corners of the parts of such a partition."""
+        raise NotImplementedError
+
+    def deviation(self, neighbours: Neighbours, budget: Budget) -> float:
+        """Standard deviation of the noise in one count."""
+        raise NotImplementedError

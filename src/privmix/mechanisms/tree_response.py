@@ -155,7 +155,7 @@ def opened(
         oracle, own, length = oracles[level], reports[level], 1 << (depths[level] - halved)
         starts = holders * length
         support = supported(oracle, own, starts, length).ravel()
-        told.append(Told.by(oracle, support, len(own), plan.per_person))
+        told.append(Told.from_support(oracle, support, len(own), plan.per_person))
         codes.append((starts[:, None] + np.arange(length)).ravel())
         levels.append(np.full(len(support), level))
         parents.append(np.repeat(above, length))

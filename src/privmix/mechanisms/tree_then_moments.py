@@ -55,8 +55,8 @@ class TreeThenMoments(Mechanism):
             raise UserError("tree_then_moments needs delta > 0; set `delta`, for instance to 1e-6.")
         ledger, neighbours = Ledger(), self.relation(spec)
         for_tree = self.tree_share * budget.epsilon
-        synopsis = NoisyTree().release(view, spec, Budget(for_tree, 0.0), rng.noise, ledger)
-        fitted, notes = synopsis.fitted(spec, rng=rng.search, searches=self.searches)
+        synopsis = NoisyTree().measure(view, spec, Budget(for_tree, 0.0), rng.noise, ledger)
+        fitted, notes = synopsis.fit(spec, rng=rng.search, searches=self.searches)
         mu = gaussian_mu(budget.epsilon - for_tree, budget.delta)
         refined = refine(
             spec.observed(view.points, merge=False),  # two passes cost less than merging

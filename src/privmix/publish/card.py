@@ -179,7 +179,7 @@ def _unprotected(model: ReleasedModel, entry: Entry) -> list[str]:
         lines.append(f"That somebody is among the records, and how many {privacy.unit}s there are.")
     if privacy.within_m is not None:
         lines.append("Whether a record is here or far away: only places nearby are hidden among each other.")
-    if privacy.trust == "central":
+    if not privacy.randomises_records:
         lines.append("Anything from the curator, who holds the records.")
     return [*lines, *([entry.privacy.note] if entry.privacy.note else [])]
 

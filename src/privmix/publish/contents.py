@@ -74,7 +74,7 @@ class ReleasedModel(Part):
     @property
     def local(self) -> bool:
         """Whether the reports of the records are part of the release."""
-        return self.privacy.trust != "central"
+        return self.privacy.randomises_records
 
     @property
     def files(self) -> tuple[str, ...]:

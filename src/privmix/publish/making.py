@@ -42,7 +42,7 @@ class Task:
     @property
     def local(self) -> bool:
         """Whether the records randomise themselves."""
-        return self.mechanism.trust != "central"
+        return self.mechanism.randomises_records
 
 
 def randomness() -> Randomness:

@@ -17,6 +17,8 @@ import matplotlib as mpl
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
+from privmix.artefacts.statement import holds_anywhere, randomises_records
+
 INK, MUTED, GRID, SURFACE, FORBIDDEN = "#1b2026", "#5b6570", "#d9dee4", "#fdfefe", "#f6dfd9"
 # Blue, vermillion, green, purple, mustard, indigo, crimson, teal, lime, brown: apart in hue and in lightness, and never
 # alone, since each mechanism also has its marker, and its line is dashed where it is local.
@@ -69,12 +71,12 @@ class Series:
     @property
     def local(self) -> bool:
         """Whether it trusts no curator."""
-        return self.trust != "central"
+        return randomises_records(self.trust)
 
     @property
     def comparable(self) -> bool:
         """Whether its ε may stand on one axis with the others'."""
-        return self.trust != "distance"
+        return holds_anywhere(self.trust)
 
     @property
     def colour(self) -> str:

@@ -17,7 +17,7 @@ def guarantee(run: Run, best: Outcome) -> str | None:
     return (
         f"The guarantee: ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)} for "
         f"{neighbours(privacy.unit, privacy.relation)}, from a ledger of {releases}"
-        f"{' per record' if best.trust != 'central' else ''}."
+        f"{' per record' if best.randomises_records else ''}."
     )
 
 

@@ -107,7 +107,7 @@ def warning(run: Run, scores: Scores, best: Outcome, kept: Estimate) -> str | No
 
 def _elsewhere(run: Run, scores: Scores, best: Outcome) -> str:
     """At which epsilons mechanisms of this trust model, and of the other, are of use."""
-    other = "local" if best.trust == "central" else "central"
+    other = "central" if best.randomises_records else "local"
     own, others = (surely_kept(run, scores, best.dataset, trust) for trust in (best.trust, other))
     if not _reached(own, USEFUL_SHARE) and not _reached(others, USEFUL_SHARE):
         return f"In this run no mechanism reaches {percent(USEFUL_SHARE)} at any ε."

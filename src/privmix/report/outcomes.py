@@ -13,7 +13,7 @@ from privmix.artefacts.clean import CleanData, CleanInfo
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.scores import ScoresInfo
-from privmix.artefacts.statement import Trust
+from privmix.artefacts.statement import Trust, holds_anywhere, randomises_records
 from privmix.catalog.entry import Entry
 from privmix.provenance import Provenance
 from privmix.report.stage_usage import StageUsage
@@ -45,7 +45,12 @@ class Outcome:
     @property
     def comparable(self) -> bool:
         """Whether its ε is one for any two records, so that it may stand beside the ε of others."""
-        return self.trust != "distance"
+        return holds_anywhere(self.trust)
+
+    @property
+    def randomises_records(self) -> bool:
+        """Whether each record is randomised before anyone stores it."""
+        return randomises_records(self.trust)
 
     @property
     def limiting_epsilon(self) -> float:

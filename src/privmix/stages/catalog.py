@@ -20,13 +20,13 @@ FILES = Files(sweep.RAW, sweep.CLEAN, sweep.PRIVATE, sweep.MODEL, sweep.SCORES)
 def planned(checked: sweep.Sweep) -> Planned:
     """What the run makes of each of its datasets."""
     jobs = [job for job in checked.jobs() if job.dataset == checked.settings.datasets[0]]
-    trust = {name: mechanism.trust for name, mechanism in checked.mechanisms.items()}
+    local = {name: mechanism.randomises_records for name, mechanism in checked.mechanisms.items()}
     return Planned(
         datasets=checked.settings.datasets,
         replaced=tuple(checked.settings.sources),
-        local=tuple(name for name, whose in trust.items() if whose != "central"),
-        central=tuple(name for name, whose in trust.items() if whose == "central"),
-        reports=sum(trust[job.mechanism] != "central" for job in jobs),
+        local=tuple(name for name in local if local[name]),
+        central=tuple(name for name in local if not local[name]),
+        reports=sum(local[job.mechanism] for job in jobs),
         jobs=len(jobs),
     )
 

@@ -23,7 +23,7 @@ from changes.places import (
 MEAN = "self._mean(exact.sums[k] / counts[k], counts[k]) * counts[k]"
 SECOND = "self._second_moment(exact.squares[k] / counts[k], counts[k]) * counts[k]"
 TRUE_COUNT = "max(exact.counts[k], 1.0)"
-PASS = "released = curator.release(moments(observations, mixture))"
+PASS = "released = curator.measure(moments(observations, mixture))"
 
 CHANGES = (
     # What a mechanism may know.
@@ -142,7 +142,7 @@ CHANGES = (
             "            if iteration > 1 and abs(passed.log_likelihood - before) < 1e-3 * len(view):\n"
             "                break\n"
             "            before = passed.log_likelihood\n"
-            "            released = curator.release(passed)",
+            "            released = curator.measure(passed)",
         ),
     ),
     # Trees and grids.
@@ -154,7 +154,7 @@ CHANGES = (
     change(
         "leaf counts released as they are",
         f"{OF_NOISY_TREE}::test_the_residuals_of_the_counts_are_laplace_noise_and_not_half_of_it",
-        (NOISY_TREE, "b64encode(noisy.astype", "b64encode(counts.astype"),
+        (NOISY_TREE, "shape.packed()}, noisy", "shape.packed()}, counts"),
     ),
     change(
         "leaf counts get the whole budget",
@@ -178,7 +178,7 @@ CHANGES = (
     change(
         "no noise on empty cells",
         f"{OF_NOISY_GRID}::test_every_cell_has_noise_also_the_empty_ones",
-        (NOISY_GRID, '"counts": base64.b64encode(noisy', '"counts": base64.b64encode((noisy * (counts > 0))'),
+        (NOISY_GRID, "list(grid.shape)}, noisy", "list(grid.shape)}, noisy * (counts > 0)"),
     ),
     change(
         "records outside the box counted elsewhere than on its edge",

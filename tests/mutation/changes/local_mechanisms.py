@@ -15,6 +15,7 @@ from changes.places import (
     PICKS,
     PLANAR,
     RESPONSE,
+    SPOOL,
 )
 
 CHANGES = (
@@ -122,7 +123,7 @@ CHANGES = (
     change(
         "buckets of reports read in order",
         OF_COLLECTION,
-        (COLLECTION, "rows = rows[order.shuffled(len(rows), source=self._source)]", "rows = rows[:]"),
+        (SPOOL, "rows = rows[order.shuffled(len(rows), source=self._source)]", "rows = rows[:]"),
     ),
     change(
         "adaptive response: rounds of one part of the records after another",

@@ -262,7 +262,7 @@ CHANGES = (
         OF_POSTERIOR_SAMPLE + "::test_intervals_are_the_quantiles_of_draws",
         (
             POSTERIOR_SAMPLE,
-            "_, shifts, _ = self._drawn(INTERVAL_DRAWS, rng)",
+            "_, shifts, _ = self._draw(INTERVAL_DRAWS, rng)",
             "_, shifts, _ = "
             "self.posterior(self.steadying, self._as_uncertain(INTERVAL_DRAWS, rng)).draw(rng)",
         ),

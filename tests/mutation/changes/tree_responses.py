@@ -6,7 +6,6 @@ from changes.places import (
     OF_ADAPTIVE,
     OF_RELEASED_REPORTS,
     OF_TREE_RESPONSE,
-    PARTITIONS,
     SHARE_TREE,
     SURVEY,
     TREE_RESPONSE,
@@ -132,7 +131,7 @@ CHANGES = (
         "adaptive response: the first round counted twice",
         OF_ADAPTIVE + "::test_rounds_are_pooled_into_one_tree",
         (
-            PARTITIONS,
+            SHARE_TREE,
             "        deepest = asked[0].deepest\n",
             "        heard += heard[:1]\n        deepest = asked[0].deepest\n",
         ),

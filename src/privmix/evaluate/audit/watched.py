@@ -117,6 +117,6 @@ def _replayed(
 def _played(
     mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness
 ) -> Release | Reports:
-    if mechanism.trust == "central":
-        return running.fit(mechanism, records, spec, budget, rng)
-    return mechanism.privatise(records, spec, budget, rng)
+    if mechanism.randomises_records:
+        return mechanism.privatise(records, spec, budget, rng)
+    return running.fit(mechanism, records, spec, budget, rng)
