@@ -20,7 +20,8 @@ from privmix.mechanisms import component_choice
 from privmix.mechanisms.base import Spec
 from privmix.mixture import boxes
 from privmix.mixture.em import Fit
-from privmix.privacy.response import Oracle, project_to_simplex
+from privmix.privacy.response import Oracle
+from privmix.privacy.response.estimates import project_to_simplex
 
 SIZES = 6  # numbers of Gaussians tried
 PENALTY = 1.5  # of a parameter: between 1 (Akaike 1974) and what Schwarz's criterion (1978) has here, 2 to 3

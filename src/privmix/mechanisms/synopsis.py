@@ -15,7 +15,7 @@ from privmix.mixture import boxes
 from privmix.mixture.em import Fit
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
-from privmix.privacy.response import project_to_simplex
+from privmix.privacy.response.estimates import project_to_simplex
 
 
 @dataclass(frozen=True, eq=False)
