@@ -32,6 +32,7 @@ from privmix.privacy.ledger import (
     Ledger,
     PlanarLaplace,
     RandomizedResponse,
+    SampledGaussian,
     Selection,
     from_rows,
     to_rows,
@@ -214,6 +215,18 @@ def test_ledger_survives_a_file():
     events += [Selection("c", 1.0), Decomposition("c", 1.0), PlanarLaplace("d", 9.0, 500.0, 1.0, 500.0)]
     assert from_rows(to_rows(events)) == events
     assert to_rows(events)[0]["count"] == 2
+
+
+@pytest.mark.parametrize(
+    "event", [Gaussian("a", 2.5), SampledGaussian("b", 1.5, 0.01)], ids=["gaussian", "sampled_gaussian"]
+)
+def test_rows_with_the_older_name_of_the_noise_multiplier_are_read(event):
+    """Models, release folders and accounts that were written when the field had another name stay readable."""
+    (row,) = to_rows([event] * 3)
+    older = {"kind": event.kind, "count": 3, "label": event.label, "multiplier": 2.5}  # older key
+    if event.kind == "sampled_gaussian":
+        older |= {"multiplier": 1.5, "rate": 0.01}  # older key
+    assert from_rows([older]) == from_rows([row]) == [event] * 3
 
 
 # Values from closed forms (Kairouz, Oh, Viswanath 2015 for randomized response; the Laplace profile by hand) and

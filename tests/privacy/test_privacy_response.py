@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from privmix.errors import UserError
 from privmix.privacy.ledger import Ledger, RandomizedResponse
 from privmix.privacy.noise import SeededNoise
-from privmix.privacy.response import GeneralizedResponse, intervals, project_to_simplex
+from privmix.privacy.response import GeneralizedResponse, intervals
+from privmix.privacy.response.estimates import project_to_simplex
 from privmix.privacy.streams import stream
 
 

@@ -21,7 +21,8 @@ from privmix.mechanisms.base import Spec, freely
 from privmix.mechanisms.partitions import Partition
 from privmix.mixture import boxes
 from privmix.mixture.em import Fit
-from privmix.privacy.response import Oracle, project_to_simplex
+from privmix.privacy.response import Oracle
+from privmix.privacy.response.estimates import project_to_simplex
 from privmix.privacy.tree import Shape, halves
 
 FINER = 3  # halvings of a part that holds enough to be looked into

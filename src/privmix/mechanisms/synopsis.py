@@ -18,7 +18,7 @@ from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.relation import Neighbours
-from privmix.privacy.response import project_to_simplex
+from privmix.privacy.response.estimates import project_to_simplex
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from privmix.errors import UserError
 from privmix.privacy.validation import known, positive
 
 RADIUS_95 = 4.743864518  # (1 + r) exp(-r) = 0.05
+OLDER_KEYS = {"multiplier": "noise_multiplier"}  # older key of a row -> the field that has its value now
 
 
 @dataclass(frozen=True)
@@ -156,10 +157,15 @@ def to_rows(events: Iterable[Event]) -> tuple[dict[str, Any], ...]:
 
 
 def from_rows(rows: Iterable[dict[str, Any]]) -> list[Event]:
-    """The events of a file."""
+    """The events of a file, which may have been written under the older names of fields."""
     events: list[Event] = []
     for row in rows:
         kind = KINDS[known(row["kind"], KINDS, "ledger: kind of release")]
-        values = {key: value for key, value in row.items() if key not in ("kind", "count")}
+        names = {each.name for each in dataclasses.fields(kind)}
+        values = {
+            key if key in names else OLDER_KEYS.get(key, key): value
+            for key, value in row.items()
+            if key not in ("kind", "count")
+        }
         events.extend([kind(**values)] * row["count"])
     return events

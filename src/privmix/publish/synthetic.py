@@ -19,7 +19,7 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted import Proportion
 from privmix.catalog.entry import Entry
 from privmix.mixture.model import Mixture
-from privmix.privacy.response import project_to_simplex
+from privmix.privacy.response.estimates import project_to_simplex
 from privmix.publish.contents import Synthetic
 
 CHUNK = 1 << 16  # rows written at a time

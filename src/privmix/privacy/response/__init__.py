@@ -1,7 +1,7 @@
 """Frequency oracles: each record answers for itself, and the share of each answer is estimated without bias."""
 
 from privmix.privacy.response.choice import BY_NAME, ORACLES, best_for, small_for
-from privmix.privacy.response.estimates import exact_interval, intervals, project_to_simplex
+from privmix.privacy.response.estimates import exact_interval, intervals
 from privmix.privacy.response.generalized import GeneralizedResponse
 from privmix.privacy.response.hadamard import HadamardResponse
 from privmix.privacy.response.local_hashing import LocalHashing
@@ -21,6 +21,5 @@ __all__ = [
     "best_for",
     "exact_interval",
     "intervals",
-    "project_to_simplex",
     "small_for",
 ]
