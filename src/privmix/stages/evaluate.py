@@ -41,7 +41,8 @@ def main() -> None:
         "trust": privacy.trust,
         "epsilon": privacy.budget_epsilon,
     }
-    fixed = {**common, "delta": privacy.delta, "unit": privacy.unit, "relation": privacy.relation}
+    # With epsilon the coordinate of the sweep: the budget. What was spent of it stands in the model file.
+    fixed = {**common, "delta": privacy.budget_delta, "unit": privacy.unit, "relation": privacy.relation}
     info = ScoresInfo(
         **common,
         roc=scores.roc,
