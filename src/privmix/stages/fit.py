@@ -29,7 +29,7 @@ class View:
 
     domain: Domain
     replicates: Sequence[Records | Reports]
-    replay: Verdict | None = None
+    verdict: Verdict | None = None
     failure: str | None = None
 
 
@@ -68,7 +68,7 @@ def fitted(job: jobs.Job, view: View) -> tuple[list[Fitted], Release | None, Seq
 def audited(job: jobs.Job, view: View, runs: Sequence[Run]) -> Verdict | None:
     """What a replay of the runs shows; of reports, what privatise found."""
     if not runs:
-        return view.replay
+        return view.verdict
     domain = view.domain
     search = job.randomness(domain, "replay").search
     return gate.of_fits(job.mechanism, runs, job.spec(domain), job.budget, search)
@@ -85,14 +85,14 @@ def main() -> None:
     job, given = jobs.parse(parser)
     view = viewed(job, given.clean, given.private)
     domain, failure = view.domain, view.failure
-    models, release, replay = [], None, None
+    models, release, verdict = [], None, None
     try:
         models, release, runs = fitted(job, view)
-        replay = audited(job, view, runs)
+        verdict = audited(job, view, runs)
     except MechanismFailure as error:
         failure = str(error)
-    if replay is not None:
-        gate.let_through(replay, job.described(domain), strict=given.strict)
+    if verdict is not None:
+        gate.let_through(verdict, job.described(domain), strict=given.strict)
     claim = release.claim if release else Claim(job.budget.epsilon, job.budget.delta)
     events = tuple(release.events) if release else ()
     model = ModelFile(
@@ -103,7 +103,7 @@ def main() -> None:
         parameters=job.parameters,
         privacy=job.privacy(domain, claim, events, failure is not None),
         models=tuple(models),
-        replay=replay,
+        replay=verdict,
         failure=failure,
     )
     write_json(given.output, model)
