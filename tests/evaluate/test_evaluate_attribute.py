@@ -5,8 +5,8 @@ import pytest
 from making import clean_data, clusters, make_domain
 
 from privmix.evaluate import attribute
-from privmix.evaluate.scores import score
 from privmix.mixture.model import Mixture
+from privmix.stages.scores import score
 
 
 def _generator(seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 from making import clean_data, clusters
 
 from privmix.evaluate.people import numbered
-from privmix.evaluate.scores import score
+from privmix.stages.scores import score
 
 
 def test_people_are_numbered_as_they_come():

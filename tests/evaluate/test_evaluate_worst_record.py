@@ -10,12 +10,12 @@ from privmix.artefacts.domain import Axis
 from privmix.evaluate import worst_record
 from privmix.evaluate.likelihood import mean_log_likelihood
 from privmix.evaluate.limits import auc_ceiling
-from privmix.evaluate.scores import score
 from privmix.mechanisms.base import Records, seeded
 from privmix.mechanisms.dp_em import DpEm
 from privmix.mechanisms.non_private import NonPrivate
 from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget
+from privmix.stages.scores import score
 
 
 def _play(mechanism, budget, runs):

@@ -308,7 +308,7 @@ def _write_job(
     models, rows = [], []
     shown = {
         "dataset": data.name, "mechanism": name, "method": method, "trust": trust, "epsilon": epsilon,
-        "delta": delta, "unit": data.unit, "relation": data.relation,
+        "delta": 1e-6, "unit": data.unit, "relation": data.relation,
     }  # fmt: skip
     for replicate in range(0 if fails else replicates):
         models.append(_model(truth, data, min(loss, 3.0) / 3, replicate, method, epsilon, rng))

@@ -43,11 +43,11 @@ SEEDED = ("--seed", "1", "--replicates", "2")
 @pytest.mark.parametrize("method", ["dp_em", "noisy_moments", "noisy_grid", "posterior_sample"])
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_a_central_model_carries_its_replay(run, method, relation):
-    replay = read_json(run(fit, method, *SEEDED, relation=relation), ModelFile).replay
-    assert replay.findings == []
-    assert replay.runs == 2
-    assert 0 < replay.used <= 1.001
-    assert len(replay.noise) == 32
+    found = read_json(run(fit, method, *SEEDED, relation=relation), ModelFile).replay
+    assert found.findings == []
+    assert found.runs == 2
+    assert 0 < found.used <= 1.001
+    assert len(found.noise) == 32
 
 
 def test_a_local_model_carries_the_replay_of_its_reports(run):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from privmix.artefacts.clean import CleanData
 from privmix.evaluate.people import numbered
 
 
@@ -11,3 +12,12 @@ def mean_log_likelihood(log_densities: np.ndarray, person: np.ndarray | None = N
         return float(log_densities.mean())
     owner = numbered(person)
     return float((np.bincount(owner, log_densities) / np.bincount(owner)).mean())
+
+
+def likelihoods(members: np.ndarray, others: np.ndarray, clean: CleanData, unit: str) -> dict[str, float]:
+    """The mean log density of held-out and of training records, by metric; over people where they are the unit."""
+    train, by_person = clean.train, unit == "person"
+    return {
+        "holdout_loglik": mean_log_likelihood(others, clean.person[~train] if by_person else None),
+        "train_loglik": mean_log_likelihood(members, clean.person[train] if by_person else None),
+    }

@@ -9,8 +9,8 @@ import numpy as np
 from privmix.artefacts.clean import CleanData
 from privmix.errors import MechanismFailure
 from privmix.evaluate import learned, lira, rmia
-from privmix.evaluate.delong import area
-from privmix.evaluate.membership import advantage, roc, true_positive_rate
+from privmix.evaluate.loss import membership_metrics
+from privmix.evaluate.membership import roc
 from privmix.evaluate.shadows import LEAST_PAIRS, LEAST_UNITS, Pool, Shadows, fit, pool_of
 from privmix.mechanisms.base import Mechanism, Randomness, Spec
 from privmix.privacy.accounting import Budget
@@ -106,17 +106,8 @@ def measured(shadows: Shadows, rates: Sequence[float], rng: np.random.Generator)
     for name, attack in ATTACKS.items():
         scores = attack(shadows, rng)
         members, others = scores[mask], scores[~mask]
-        reached = area(members, others, [(units[mask], units[~mask]), (pair[mask], pair[~mask])])
-        found |= {
-            f"mia_{name}_auc": reached.auc,
-            f"mia_{name}_auc_low": reached.low,
-            f"mia_{name}_auc_high": reached.high,
-            f"mia_{name}_advantage": advantage(members, others),
-        }
-        for rate in rates:
-            hit = true_positive_rate(members, others, rate)
-            if hit is not None:
-                found[f"mia_{name}_tpr_at_fpr_{rate:g}"] = hit
+        groups = [(units[mask], units[~mask]), (pair[mask], pair[~mask])]
+        found |= membership_metrics(name, members, others, groups, rates)
         if name == "lira":
             curve = roc(members, others)
     outside = int((~mask).sum())

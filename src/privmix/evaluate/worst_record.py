@@ -97,6 +97,20 @@ def play(
     return Exposure(estimate, *auc_interval(estimate, runs, runs))
 
 
+def distance_metrics(mixture: Mixture, clean: CleanData) -> dict[str, float]:
+    """How near the model comes to the first isolated person's place, by metric; nothing for sensitive data.
+
+    Distances from the centres of a few models are a place: three circles meet there.
+    """
+    place, domain = clean.points[clean.isolated_rows[0]], clean.info.domain
+    if domain.visibility == "sensitive":
+        return {}
+    away = distance_km(mixture, place, domain)
+    if away is None:
+        return {"worst_record_distance_resolutions": distance_in_resolutions(mixture, place, domain)}
+    return {"worst_record_distance_km": away}
+
+
 def distance_in_resolutions(mixture: Mixture, place: np.ndarray, domain: Domain) -> float:
     """Distance from a place to the nearest component mean, in public resolutions: the root mean square of the axes."""
     away = (mixture.means - place) / domain.resolution

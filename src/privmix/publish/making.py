@@ -3,7 +3,7 @@
 A rehearsal on records that are made up goes before it. What cannot work (too many coordinates, no δ) fails there, where
 nothing is spent; and its ledger, which public values fix, says beforehand what the run will cost.
 
-A central run is watched, and what its releases rested on is replayed in memory; the tape is then forgotten. Of a local
+A central run is recorded, and the recording is replayed in memory and then discarded. Of a local
 mechanism other runs of the same channels on some of the records are replayed (`evaluate.audit.gate`). A finding ends
 the release. The noise was drawn then, and counts as spent.
 """
@@ -18,7 +18,7 @@ from privmix.artefacts.private import PrivateInfo, private_writer, read_private
 from privmix.errors import UserError
 from privmix.evaluate.audit import gate
 from privmix.evaluate.audit.floats import low_bits
-from privmix.evaluate.audit.watched import watch
+from privmix.evaluate.audit.watched import Recorder
 from privmix.mechanisms import running
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, reports_of
 from privmix.mechanisms.collection import write_reports
@@ -61,10 +61,12 @@ def made_up(task: Task) -> Records:
 def central(task: Task, records: Records) -> Release:
     """The release of a trusted curator, unless its replay finds anything."""
     kernel.compiled()  # now, so that no pass can depend on whether an earlier one has loaded it
-    run = watch(task.mechanism, records, task.spec, task.budget, randomness())
+    recorder = Recorder(randomness())
+    release = running.fit(task.mechanism, records, task.spec, task.budget, recorder.randomness)
+    run = recorder.recorded(records, release)
     found = gate.of_fits(task.mechanism, [run], task.spec, task.budget, fresh())
     _check([*found.findings, *low_bits(run.tape)], task)
-    return run.output
+    return release
 
 
 def local(task: Task, records: Records, path: Path, said: Callable[[Reports, int], PrivateInfo]) -> Release:

@@ -89,4 +89,4 @@ def _played(run: Run, scores: Scores, dataset: str) -> list[Outcome]:
 
 def _allowed(scores: Scores, outcome: Outcome) -> float:
     key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
-    return swap_ceiling(outcome.limiting_epsilon, scores.delta(*key), scores.relation(*key))
+    return swap_ceiling(outcome.limiting_epsilon, outcome.claimed_delta, scores.relation(*key))

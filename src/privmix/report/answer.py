@@ -84,7 +84,7 @@ def _answer(run: Run, scores: Scores, dataset: str, trust: str, epsilon: float) 
         choice=_said(
             undecided(kept) if kept else None,
             thresholds(run, scores, dataset, trust),
-            _runner_up(scores, measured),
+            _runner_up(measured),
             _shadowless(scores, best),
         ),
         evidence=_said(
@@ -138,7 +138,7 @@ def _ceiling(run: Run, scores: Scores, best: Outcome) -> float | None:
 
 def _swap_ceiling(scores: Scores, best: Outcome) -> float:
     key = (best.dataset, best.mechanism, best.epsilon)
-    return swap_ceiling(best.epsilon, scores.delta(*key), scores.relation(*key))
+    return swap_ceiling(best.epsilon, best.claimed_delta, scores.relation(*key))
 
 
 def _nothing(tried: list[Outcome], trust: str, epsilon: float) -> str:
@@ -191,16 +191,16 @@ def _shadowless(scores: Scores, best: Outcome) -> str | None:
     )
 
 
-def _runner_up(scores: Scores, measured: list[tuple[Estimate, Outcome]]) -> str | None:
+def _runner_up(measured: list[tuple[Estimate, Outcome]]) -> str | None:
     gap, best = measured[0]
     if gap.low is None:
         return None
-    close = [outcome.mechanism for other, outcome in measured[1:] if other.mean >= gap.low]
+    close = [outcome for other, outcome in measured[1:] if other.mean >= gap.low]
     if not close:
         return None
     verb = "is" if len(close) == 1 else "are"
-    sentence = f"{listing(close)} {verb} as good as {best.mechanism} within its interval"
-    deltas = [scores.delta(best.dataset, name, best.epsilon) for name in (best.mechanism, *close)]
+    sentence = f"{listing([each.mechanism for each in close])} {verb} as good as {best.mechanism} within its interval"
+    deltas = [each.claimed_delta for each in (best, *close)]
     return (
         f"{sentence}; {best.mechanism} alone has δ = 0."
         if not deltas[0] and all(deltas[1:])

@@ -54,7 +54,7 @@ def _shadow_row(scores: Scores, outcome: Outcome, rates: Sequence[str]) -> Shado
         return form(values[0]) if values else "–"
 
     worst, chance = (scores.values(*key, f"mia_lira_worst_record_{name}") for name in ("auc", "chance"))
-    claim = (outcome.limiting_epsilon, scores.delta(*key), scores.relation(*key))
+    claim = (outcome.limiting_epsilon, outcome.claimed_delta, scores.relation(*key))
     return ShadowRow(
         mechanism=outcome.mechanism,
         epsilon=outcome.epsilon,

@@ -93,7 +93,7 @@ def proven_rows(outcomes: Iterable[Outcome]) -> pa.Table:
                 "method": outcome.method,
                 "trust": outcome.trust,
                 "epsilon": outcome.epsilon,
-                "delta": outcome.model.privacy.delta,
+                "delta": outcome.model.privacy.budget_delta,
                 "unit": outcome.model.privacy.unit,
                 "relation": outcome.model.privacy.relation,
                 "replicate": 0,

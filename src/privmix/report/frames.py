@@ -103,9 +103,8 @@ class Scores:
         return {key: list(values) for key, values in groups}
 
     @cached_property
-    def _claims(self) -> dict[tuple[str, str, float], tuple[float, str]]:
-        groups = self.results.groupby(["dataset", "mechanism", "epsilon"])[["delta", "relation"]].first()
-        return {key: (float(delta), relation) for key, delta, relation in groups.itertuples()}
+    def _relations(self) -> dict[tuple[str, str, float], str]:
+        return self.results.groupby(["dataset", "mechanism", "epsilon"])["relation"].first().to_dict()
 
     def estimate(self, dataset: str, mechanism: str, epsilon: float, metric: str) -> Estimate | None:
         """A metric over the replicates, or None where it was not measured."""
@@ -116,13 +115,9 @@ class Scores:
         """A metric of each replicate."""
         return self._values.get((dataset, mechanism, epsilon, metric), [])
 
-    def delta(self, dataset: str, mechanism: str, epsilon: float) -> float:
-        """The delta that the ledger of these models adds up to."""
-        return self._claims[dataset, mechanism, epsilon][0]
-
     def relation(self, dataset: str, mechanism: str, epsilon: float) -> str:
         """The neighbouring relation under which these models are private."""
-        return self._claims[dataset, mechanism, epsilon][1]
+        return self._relations[dataset, mechanism, epsilon]
 
     def metrics(self, dataset: str) -> set[str]:
         """What was measured on a dataset."""

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import resources
 
@@ -13,6 +13,7 @@ from privmix.report.figures import VARIABLES, Series
 from privmix.report.frames import Scores
 from privmix.report.frontier import levels
 from privmix.report.methods import MechanismRow
+from privmix.report.outcomes import Outcome
 from privmix.report.phrases import count, nats, percent, plain
 
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")  # in the order in which they need each other
@@ -66,6 +67,7 @@ class Chart:
 
 def chart(
     scores: Scores,
+    outcomes: Iterable[Outcome],
     dataset: str,
     title: str,
     domain: Domain | None,
@@ -76,9 +78,11 @@ def chart(
 ) -> Chart | None:
     """The frontier's numbers, or None when no private mechanism has a result on the dataset."""
     metric = "holdout_gap" if scores.baseline(dataset) else "holdout_loglik"
+    made = {(outcome.mechanism, outcome.epsilon): outcome for outcome in outcomes}
     lines = []
     for name, look in looks.items():
-        points = [_point(scores, dataset, mechanisms[name], epsilon, metric) for epsilon in epsilons]
+        own = [made[name, epsilon] for epsilon in epsilons if (name, epsilon) in made]
+        points = [_point(scores, outcome, mechanisms[name], metric) for outcome in own]
         line = Line(
             mechanism=name,
             label=look.label,
@@ -99,15 +103,13 @@ def chart(
     return Chart(dataset, title, metric == "holdout_gap", tuple(epsilons), rules, tuple(lines))
 
 
-def _point(
-    scores: Scores, dataset: str, mechanism: MechanismRow, epsilon: float, metric: str
-) -> Point | None:
-    key = (dataset, mechanism.name, epsilon)
-    value = scores.estimate(*key, metric)
+def _point(scores: Scores, outcome: Outcome, mechanism: MechanismRow, metric: str) -> Point | None:
+    epsilon = outcome.epsilon
+    value = scores.estimate(outcome.dataset, outcome.mechanism, epsilon, metric)
     if value is None or not math.isfinite(value.mean):
         return None
     what = "mean gap" if metric == "holdout_gap" else "mean log-likelihood"
-    facts = [("ε", plain(epsilon)), ("δ", plain(scores.delta(*key))), (what, f"{nats(value.mean)} nats")]
+    facts = [("ε", plain(epsilon)), ("δ", plain(outcome.claimed_delta)), (what, f"{nats(value.mean)} nats")]
     if value.low is not None and value.high is not None:
         facts.append(("95\u00a0% interval", f"{nats(value.low)} to {nats(value.high)}"))
     if metric == "holdout_gap":

@@ -59,6 +59,11 @@ class Outcome:
         return self.epsilon if anywhere is None else anywhere
 
     @property
+    def claimed_delta(self) -> float:
+        """The δ of the claim; without a model file that of the budget, which is no smaller."""
+        return self.scores["delta"][0].as_py() if self.model is None else self.model.privacy.delta
+
+    @property
     def failure(self) -> str | None:
         """Why there is no result, or None where there is one."""
         for part in (self.model, self.scores_info):

@@ -155,6 +155,7 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
         frontier=frontier(scores, name, domain, lines, epsilons, non_private) if epsilons else None,
         chart=live.chart(
             scores,
+            outcomes,
             name,
             run.entries[name].title,
             domain,
@@ -199,8 +200,9 @@ def chapter(run: Run, scores: Scores, name: str, looks: dict[str, Series], found
 def _limit(scores: Scores, shown: list[Outcome]) -> tuple[float, float] | None:
     """The widest region that any of the private models allows; None where nothing is private."""
     made = [o for o in shown if o.private and o.failure is None]
-    keys = [(o.dataset, o.mechanism, o.epsilon) for o in made]
-    return max((swap(key[2], scores.delta(*key), scores.relation(*key)) for key in keys), default=None)
+    relations = [scores.relation(o.dataset, o.mechanism, o.epsilon) for o in made]
+    limits = (swap(o.epsilon, o.claimed_delta, held) for o, held in zip(made, relations, strict=True))
+    return max(limits, default=None)
 
 
 def _notes(outcomes: list[Outcome], *, counts_are_told: bool) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def attack_rows(run: Run, scores: Scores, dataset: str) -> list[AttackRow]:
 
 def _attack_row(run: Run, scores: Scores, outcome: Outcome, fprs: list[str]) -> AttackRow:
     key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
-    claim = (outcome.epsilon, scores.delta(*key), scores.relation(*key))
+    claim = (outcome.epsilon, outcome.claimed_delta, scores.relation(*key))
     ceiling = rate(swap_ceiling(*claim)) if outcome.private else None
     limited = outcome.private and run.limits_average(outcome.dataset)
     reached = []
@@ -152,7 +152,7 @@ def _result_row(run: Run, scores: Scores, outcome: Outcome, best: bool) -> Resul
         best=best,
         failure=outcome.failure,
         measured=Measured(
-            delta=scores.delta(*key) if loglik else None,
+            delta=outcome.claimed_delta if loglik else None,
             replicates=loglik.count if loglik else None,
             gap=gap.mean if gap else None,
             gap_low=gap.low if gap else None,

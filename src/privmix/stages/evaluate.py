@@ -1,6 +1,5 @@
 """Evaluate: what each model is worth on held-out records, and what an attacker learns from it."""
 
-from functools import partial
 from pathlib import Path
 
 from privmix import stages
@@ -10,19 +9,15 @@ from privmix.artefacts.parquet import info_of, read_schema, write_table
 from privmix.artefacts.part import read_json
 from privmix.artefacts.private import PrivateInfo
 from privmix.artefacts.scores import ScoresInfo, results_table
-from privmix.evaluate import worst_record
-from privmix.evaluate.scores import Score, score
-from privmix.evaluate.shadow_attacks import Attacked, attack
 from privmix.stages import job as jobs
+from privmix.stages.scores import Reruns, Score, Scores, rerun_attacks, score
 
 
 def main() -> None:
     """Score one model file."""
     parser = jobs.parser("evaluate", __doc__)
     parser.add_argument("--clean", required=True, type=Path)
-    parser.add_argument(
-        "--private", nargs="?", type=Path, help="the reports of a local mechanism, for their timing"
-    )
+    parser.add_argument("--private", nargs="?", type=Path, help="reports of a local mechanism, for timing")
     parser.add_argument("--model", required=True, type=Path)
     parser.add_argument("--false-positive-rates", required=True, type=float, nargs="+")
     parser.add_argument("--worst-record-runs", required=True, type=int)
@@ -33,54 +28,32 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path)
     job, given = jobs.parse(parser)
     clean, model = read_clean(given.clean), read_json(given.model, ModelFile)
-    rates, domain = given.false_positive_rates, clean.info.domain
-    spec = job.spec(domain)
-    scores = score(model, clean, rates, job.randomness(domain, "attribute").search)
-    values, attacked = list(scores.values), Attacked()
-    if model.models and len(clean.isolated_rows):
-        exposure = worst_record.attack(
-            job.mechanism,
-            clean,
-            spec,
-            job.budget,
-            given.worst_record_runs,
-            given.worst_record_records,
-            partial(job.randomness, domain, "worst record"),
-        )
-        values += [Score(0, *each) for each in exposure.metrics().items()]
-    if model.models and given.shadows:
-        attacked = attack(
-            job.mechanism,
-            clean,
-            spec,
-            job.budget,
-            given.shadows,
-            given.shadow_records,
-            rates,
-            partial(job.randomness, domain, "shadow"),
-        )
-        values += [Score(0, *each) for each in attacked.metrics.items()]
-    if given.private:
-        seconds = info_of(read_schema(given.private), PrivateInfo).seconds
-        values += [Score(number, "seconds_privatise", value) for number, value in enumerate(seconds)]
-    privacy = model.privacy
+    rates, privacy, rerun = given.false_positive_rates, model.privacy, Scores()
+    scores = score(model, clean, rates, job.randomness(clean.info.domain, "attribute").search)
+    if model.models:
+        games = (given.worst_record_runs, given.worst_record_records)
+        rerun = rerun_attacks(job, clean, rates, Reruns(*games, given.shadows, given.shadow_records))
+    timing = info_of(read_schema(given.private), PrivateInfo).seconds if given.private else []
+    seconds = [Score(number, "seconds_privatise", value) for number, value in enumerate(timing)]
     common = {
-        "dataset": domain.dataset,
+        "dataset": clean.info.domain.dataset,
         "mechanism": job.name,
         "method": job.method,
         "trust": privacy.trust,
         "epsilon": privacy.budget_epsilon,
     }
-    fixed = {**common, "delta": privacy.delta, "unit": privacy.unit, "relation": privacy.relation}
+    # With epsilon the coordinate of the sweep: the budget. What was spent of it stands in the model file.
+    fixed = {**common, "delta": privacy.budget_delta, "unit": privacy.unit, "relation": privacy.relation}
     info = ScoresInfo(
         **common,
         roc=scores.roc,
-        lira_roc=attacked.roc,
+        lira_roc=rerun.lira_roc,
         worst_person=given.worst_person[0] if model.models and given.worst_person else None,
-        notes=[*scores.notes, *attacked.notes],
+        notes=[*scores.notes, *rerun.notes],
         failure=model.failure,
     )
-    write_table(given.output, results_table([{**fixed, **vars(value)} for value in values]), info)
+    rows = [{**fixed, **vars(value)} for value in (*scores.values, *rerun.values, *seconds)]
+    write_table(given.output, results_table(rows), info)
 
 
 if __name__ == "__main__":

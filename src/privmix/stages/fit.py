@@ -16,7 +16,7 @@ from privmix.artefacts.statement import BENCHMARK_NOTICE
 from privmix.artefacts.verdict import Verdict
 from privmix.errors import MechanismFailure, UserError
 from privmix.evaluate.audit import gate
-from privmix.evaluate.audit.watched import Run, watch
+from privmix.evaluate.audit.watched import Recorder, Run
 from privmix.mechanisms import running
 from privmix.mechanisms.base import Records, Release, Reports, reports_of, training_records
 from privmix.privacy.accounting import Budget, Claim
@@ -29,7 +29,7 @@ class View:
 
     domain: Domain
     replicates: Sequence[Records | Reports]
-    replay: Verdict | None = None
+    verdict: Verdict | None = None
     failure: str | None = None
 
 
@@ -50,24 +50,28 @@ def viewed(job: jobs.Job, clean: Path | None, private: Path | None) -> View:
     return View(info.domain, seen, info.replay, info.failure)
 
 
-def fitted(job: jobs.Job, view: View) -> tuple[list[Fitted], Release | None, Verdict | None]:
-    """The model of each replicate, what the last one released, and what a replay of them shows."""
+def fitted(job: jobs.Job, view: View) -> tuple[list[Fitted], Release | None, Sequence[Run]]:
+    """The model of each replicate, what the last one released, and the recorded runs of a central mechanism."""
     models: list[Fitted] = []
     runs: list[Run] = []
     release, domain, spec = None, view.domain, job.spec(view.domain)
     for replicate, seen in enumerate(view.replicates):
         began = time.perf_counter()
-        rng = job.randomness(domain, "fit", replicate)
-        if job.mechanism.private and isinstance(seen, Records):
-            runs.append(watch(job.mechanism, seen, spec, job.budget, rng))
-            release = runs[-1].output
-        else:
-            release = running.fit(job.mechanism, seen, spec, job.budget, rng)
+        recorder = Recorder(job.randomness(domain, "fit", replicate))
+        release = running.fit(job.mechanism, seen, spec, job.budget, recorder.randomness)
         models.append(release.stored(replicate, time.perf_counter() - began))
+        if job.mechanism.private and isinstance(seen, Records):
+            runs.append(recorder.recorded(seen, release))
+    return models, release, runs
+
+
+def audited(job: jobs.Job, view: View, runs: Sequence[Run]) -> Verdict | None:
+    """What a replay of the runs shows; of reports, what privatise found."""
     if not runs:
-        return models, release, view.replay
+        return view.verdict
+    domain = view.domain
     search = job.randomness(domain, "replay").search
-    return models, release, gate.of_fits(job.mechanism, runs, spec, job.budget, search)
+    return gate.of_fits(job.mechanism, runs, job.spec(domain), job.budget, search)
 
 
 def main() -> None:
@@ -81,13 +85,14 @@ def main() -> None:
     job, given = jobs.parse(parser)
     view = viewed(job, given.clean, given.private)
     domain, failure = view.domain, view.failure
-    models, release, replay = [], None, None
+    models, release, verdict = [], None, None
     try:
-        models, release, replay = fitted(job, view)
+        models, release, runs = fitted(job, view)
+        verdict = audited(job, view, runs)
     except MechanismFailure as error:
         failure = str(error)
-    if replay is not None:
-        gate.let_through(replay, job.described(domain), strict=given.strict)
+    if verdict is not None:
+        gate.let_through(verdict, job.described(domain), strict=given.strict)
     claim = release.claim if release else Claim(job.budget.epsilon, job.budget.delta)
     events = tuple(release.events) if release else ()
     model = ModelFile(
@@ -98,7 +103,7 @@ def main() -> None:
         parameters=job.parameters,
         privacy=job.privacy(domain, claim, events, failure is not None),
         models=tuple(models),
-        replay=replay,
+        replay=verdict,
         failure=failure,
     )
     write_json(given.output, model)

@@ -40,10 +40,10 @@ def write_replicates(job: jobs.Job, clean: Path, writer: PrivateWriter, *, stric
     """The reports of every replicate, and what the file says of them."""
     domain = clean_info(clean).domain
     spec, by_person = job.spec(domain), domain.unit == "person"
-    reports, asked, seconds, replay, failure = [], [], [], None, None
+    reports, asked, seconds, verdict, failure = [], [], [], None, None
     claim, events = Claim(job.budget.epsilon, job.budget.delta), ()
     try:
-        replay = replayed(job, clean, domain, strict=strict)
+        verdict = replayed(job, clean, domain, strict=strict)
         for replicate in range(job.replicates):
             began = time.perf_counter()
             rng = job.randomness(domain, "privatise", replicate)
@@ -66,7 +66,7 @@ def write_replicates(job: jobs.Job, clean: Path, writer: PrivateWriter, *, stric
         asked=asked,
         seconds=seconds,
         notes=[] if failure else job.mechanism.remarks(events, spec, job.mechanism.plan(spec, job.budget)),
-        replay=replay,
+        replay=verdict,
         failure=failure,
     )
 

@@ -27,6 +27,22 @@ class Run:
     rng: Randomness  # the source, and the other stream as it was before the run
 
 
+class Recorder:
+    """Records one run: a mechanism that is given `randomness` in the place of `rng` draws the same from it.
+
+    With `releases`, the mechanism is stopped by `Enough` after so many.
+    """
+
+    def __init__(self, rng: Randomness, *, releases: int | None = None) -> None:
+        self._before = Randomness(rng.noise, copy.deepcopy(rng.search))
+        self._witness = Witness(rng.noise, releases=releases)
+        self.randomness = Randomness(self._witness, rng.search)
+
+    def recorded(self, records: Records, output: Release | Reports | None) -> Run:
+        """The run on these records, which gave that output."""
+        return Run(records, self._witness.tape, output, self._before)
+
+
 def watch(
     mechanism: Mechanism,
     records: Records,
@@ -36,13 +52,13 @@ def watch(
     *,
     releases: int | None = None,
 ) -> Run:
-    """A run as any other, under a witness; stopped after so many releases, if told."""
-    before, witness = copy.deepcopy(rng.search), Witness(rng.noise, releases=releases)
+    """A recorded run; stopped after so many releases, if given."""
+    recorder = Recorder(rng, releases=releases)
     try:
-        output = _played(mechanism, records, spec, budget, Randomness(witness, rng.search))
+        output = _played(mechanism, records, spec, budget, recorder.randomness)
     except Enough:
         output = None
-    return Run(records, witness.tape, output, Randomness(rng.noise, before))
+    return recorder.recorded(records, output)
 
 
 @dataclass(frozen=True, eq=False)
