@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from making import clusters, make_domain, write_clean
 
-from privmix.artefacts.model import read_model
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.part import read_json
 from privmix.artefacts.parquet import read_table
 from privmix.stages import evaluate, fit
 
@@ -27,7 +28,7 @@ def made(tmp_path, monkeypatch):
     ):  # fmt: skip
         monkeypatch.setattr(sys, "argv", [stage.__name__, *SHARED, "--clean", str(clean), *more])
         stage.main()
-    return read_model(model), read_table(scores)
+    return read_json(model, ModelFile), read_table(scores)
 
 
 def test_epsilon_and_delta_of_a_row_are_those_of_the_budget(made):
