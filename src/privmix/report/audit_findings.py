@@ -17,11 +17,11 @@ from privmix.report.run import Outcome, RunResults
 def mark_shared_noise(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """The outcomes; the replays of those that share noise, which no single replay can see, have a finding more."""
     outcomes = list(outcomes)
-    named = {name: part.replay for outcome in outcomes for name, part in _replayed_parts(outcome).items()}
+    named = {name: part.replay for outcome in outcomes for name, part in _replays(outcome).items()}
     found = shared(named)
 
     def mark(outcome: Outcome) -> Outcome:
-        parts = _replayed_parts(outcome)
+        parts = _replays(outcome)
         changed = {
             "audit" if part is outcome.audit else "model": part.model_copy(
                 update={"replay": _add_finding(part.replay, found[name])}
@@ -109,7 +109,7 @@ def replay_verdict(outcome: Outcome) -> Verdict | None:
     return outcome.model.replay if outcome.model else None
 
 
-def _replayed_parts(outcome: Outcome) -> dict[str, ModelFile | Audit]:
+def _replays(outcome: Outcome) -> dict[str, ModelFile | Audit]:
     """What was replayed, by a name in words."""
     which = f"{outcome.mechanism} at ε = {outcome.epsilon:g}"
     parts = {f"{which} on {outcome.dataset}": outcome.model, f"{which} on crafted records": outcome.audit}

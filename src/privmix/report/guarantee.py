@@ -2,9 +2,10 @@
 
 import math
 
+from privmix.evaluate.limits import swap_ceiling
 from privmix.report.format import count, neighbours, plain
+from privmix.report.results import Results
 from privmix.report.run import Outcome, RunResults
-from privmix.report.worst_record import worst_person
 
 MEANINGLESS = 20.0  # an ε that allows odds to change more than a hundred million times
 
@@ -20,6 +21,11 @@ def describe_guarantee(best: Outcome) -> str | None:
         f"{neighbours(privacy.unit, privacy.relation)}, from a ledger of {releases}"
         f"{' per record' if best.trust != 'central' else ''}."
     )
+
+
+def auc_ceiling(results: Results, outcome: Outcome) -> float:
+    """The AUC that no attack on one protected unit exceeds in expectation."""
+    return swap_ceiling(outcome.limiting_epsilon, results.delta(*outcome.key), results.relation(*outcome.key))
 
 
 def protected_unit(run: RunResults) -> str | None:
@@ -60,5 +66,5 @@ def why_unlimited(run: RunResults, dataset: str) -> str | None:
         "The guarantee at ε is for one record; people here hold several, so it hardly limits an attack on all of a "
         "person's records"
     )
-    person = worst_person(run, dataset)
+    person = run.worst_person(dataset)
     return f"{sentence}; the limit on one record is shown for {person}." if person else f"{sentence}."

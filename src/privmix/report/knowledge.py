@@ -31,7 +31,7 @@ MEANINGS: dict[Verdict, str] = {
 }
 
 
-def knowledge_share(results: Results, run: RunResults, dataset: str, gap: Estimate) -> Estimate | None:
+def knowledge_share(run: RunResults, results: Results, dataset: str, gap: Estimate) -> Estimate | None:
     """Share of the non-private model's held-out gain over the uniform box that a model keeps.
 
     1 is as good as the non-private model, 0 as good as knowing the public box alone. Unlike a number of nats it
@@ -74,17 +74,17 @@ def thresholds(run: RunResults, results: Results, dataset: str, trust: str) -> s
     one = len({o.mechanism for o in run.of(dataset) if o.private and o.trust == trust}) == 1
     start = f"The {trust} mechanism keeps" if one else f"{trust.capitalize()} mechanisms keep"
     whose = "of the non-private model's knowledge"
-    half, most = (_where(tried, share, telling=True) for share in (USEFUL_SHARE, GOOD_SHARE))
+    half, most = (_epsilon_range(tried, share, explain=True) for share in (USEFUL_SHARE, GOOD_SHARE))
     if half != most:
         return f"{start} {percent(USEFUL_SHARE)} {whose} {half}, and {percent(GOOD_SHARE)} {most}."
-    either = GOOD_SHARE if _reached(tried, GOOD_SHARE) else USEFUL_SHARE
+    either = GOOD_SHARE if _epsilons_keeping(tried, GOOD_SHARE) else USEFUL_SHARE
     return f"{start} {percent(either)} {whose} {half}."
 
 
 def smallest_epsilon(run: RunResults, results: Results, dataset: str, trust: str) -> str:
     """From which epsilon of the sweep nearly all knowledge is kept, in a few words; empty where nothing is known."""
     tried = certain_shares(run, results, dataset, trust)
-    return f"{percent(GOOD_SHARE)} {_where(tried, GOOD_SHARE)}" if tried else ""
+    return f"{percent(GOOD_SHARE)} {_epsilon_range(tried, GOOD_SHARE)}" if tried else ""
 
 
 def warning(run: RunResults, results: Results, best: Outcome, kept: Estimate) -> str | None:
@@ -102,19 +102,18 @@ def warning(run: RunResults, results: Results, best: Outcome, kept: Estimate) ->
         )
     else:
         return None
-    return f"{start} {_elsewhere(run, results, best)}"
+    return f"{start} {_alternatives(run, results, best)}"
 
 
-def _elsewhere(run: RunResults, results: Results, best: Outcome) -> str:
+def _alternatives(run: RunResults, results: Results, best: Outcome) -> str:
     """At which epsilons mechanisms of this trust model, and of the other, are of use."""
     other = "local" if best.trust == "central" else "central"
     own, others = (certain_shares(run, results, best.dataset, trust) for trust in (best.trust, other))
-    if not _reached(own, USEFUL_SHARE) and not _reached(others, USEFUL_SHARE):
+    if not _epsilons_keeping(own, USEFUL_SHARE) and not _epsilons_keeping(others, USEFUL_SHARE):
         return f"In this run no mechanism reaches {percent(USEFUL_SHARE)} at any ε."
-    sentence = (
-        f"In this run a {best.trust} mechanism reaches {percent(USEFUL_SHARE)} {_where(own, USEFUL_SHARE)}"
-    )
-    return f"{sentence}; a {other} one does {_where(others, USEFUL_SHARE)}." if others else f"{sentence}."
+    own_range, other_range = (_epsilon_range(tried, USEFUL_SHARE) for tried in (own, others))
+    sentence = f"In this run a {best.trust} mechanism reaches {percent(USEFUL_SHARE)} {own_range}"
+    return f"{sentence}; a {other} one does {other_range}." if others else f"{sentence}."
 
 
 def _class(share: float) -> Verdict:
@@ -128,29 +127,29 @@ def certain_shares(run: RunResults, results: Results, dataset: str, trust: str) 
     """
     best: dict[float, float] = {}
     for outcome in run.of(dataset):
-        gap = results.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
+        gap = results.estimate(*outcome.key, "holdout_gap")
         if outcome.private and outcome.trust == trust and gap:
-            kept = knowledge_share(results, run, dataset, gap)
+            kept = knowledge_share(run, results, dataset, gap)
             if kept is not None:
                 sure = kept.mean if kept.low is None else kept.low
                 best[outcome.epsilon] = max(best.get(outcome.epsilon, sure), sure)
     return dict(sorted(best.items()))
 
 
-def _reached(tried: dict[float, float], share: float) -> list[float]:
+def _epsilons_keeping(tried: dict[float, float], share: float) -> list[float]:
     return [epsilon for epsilon, kept in tried.items() if kept >= share]
 
 
-def _where(tried: dict[float, float], share: float, telling: bool = False) -> str:
-    """At which of the epsilons the share is kept; `telling` adds what a large one allows."""
-    reached = _reached(tried, share)
+def _epsilon_range(tried: dict[float, float], share: float, explain: bool = False) -> str:
+    """At which of the epsilons the share is kept; `explain` adds what a large one allows."""
+    reached = _epsilons_keeping(tried, share)
     if not reached:
-        return "at no ε of this run" if telling else "at no ε"
-    names = [plain(e) + (_allows(e) if telling and e >= LARGE_EPSILON else "") for e in reached]
+        return "at no ε of this run" if explain else "at no ε"
+    names = [plain(e) + (_odds_note(e) if explain and e >= LARGE_EPSILON else "") for e in reached]
     if len(reached) == 1 or reached != list(tried)[-len(reached) :]:
         return f"at ε = {listing(names)}"
     return f"from ε = {names[0]}"
 
 
-def _allows(epsilon: float) -> str:
+def _odds_note(epsilon: float) -> str:
     return f" (where an observer's odds may change {odds(epsilon)})"

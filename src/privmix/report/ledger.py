@@ -67,7 +67,7 @@ def split(model: ModelFile) -> str | None:
             spent[name] = spent.get(name, 0.0) + row["count"] * row["epsilon"]
     if not spent:
         return None
-    whole, place = model.privacy.epsilon, "place" if _on_a_map(model) else "coordinates"
+    whole, place = model.privacy.epsilon, "place" if _is_geographic(model) else "coordinates"
     went = f"Of ε = {three_digits(whole)}, {three_digits(whole - sum(spent.values()))} went to the {place}"
     if len(spent) > 1 and len({three_digits(epsilon) for epsilon in spent.values()}) == 1:
         return f"{went} and {three_digits(max(spent.values()))} to each of {listing(list(spent))}."
@@ -75,7 +75,7 @@ def split(model: ModelFile) -> str | None:
     return f"{went}{' and ' if len(each) == 1 else ', '}{listing(each)}."
 
 
-def _on_a_map(model: ModelFile) -> bool:
+def _is_geographic(model: ModelFile) -> bool:
     return all(axis.geographic for axis in model.domain.axes)
 
 

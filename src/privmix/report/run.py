@@ -38,6 +38,11 @@ class Outcome:
     audit: Audit | None = None  # of the mechanism at this epsilon, whatever the dataset
 
     @property
+    def key(self) -> tuple[str, str, float]:
+        """Under which its numbers stand among the results."""
+        return self.dataset, self.mechanism, self.epsilon
+
+    @property
     def private(self) -> bool:
         """Whether the job spends a finite budget."""
         return math.isfinite(self.epsilon)
@@ -81,7 +86,7 @@ class Material:
         return self.info.domain
 
     @property
-    def counts_are_told(self) -> bool:
+    def shows_counts(self) -> bool:
         """Whether exact counts and hashes of the records may stand on a page."""
         return self.domain.visibility != "sensitive"
 
@@ -173,6 +178,11 @@ class RunResults:
     def of(self, dataset: str) -> list[Outcome]:
         """The outcomes of one dataset, in order."""
         return [outcome for outcome in self.outcomes if outcome.dataset == dataset]
+
+    def worst_person(self, dataset: str) -> str | None:
+        """The name in the catalog of the isolated person who was attacked, or None where nobody was."""
+        infos = (outcome.scores_info for outcome in self.of(dataset))
+        return next((info.worst_person for info in infos if info and info.worst_person), None)
 
     def limits_average(self, dataset: str) -> bool:
         """Whether the guarantee limits an attack that tells members from held-out people."""

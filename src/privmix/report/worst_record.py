@@ -9,9 +9,9 @@ A dataset plays the game once for each mechanism and epsilon. All its alarms tog
 import math
 from statistics import NormalDist
 
-from privmix.evaluate.limits import swap_ceiling
 from privmix.evaluate.membership import auc_interval
 from privmix.report.format import count, distance, nearest, plain, rate, three_digits
+from privmix.report.guarantee import auc_ceiling
 from privmix.report.results import Results
 from privmix.report.run import Outcome, RunResults
 
@@ -31,12 +31,12 @@ def auc_lower_bound(auc: float, runs: int, games: int) -> float:
 
 def broken_claims(run: RunResults, results: Results, outcome: Outcome) -> tuple[str, ...]:
     """A warning where the game proves more than the claim allows."""
-    reached = results.values(outcome.dataset, outcome.mechanism, outcome.epsilon, METRIC)
+    reached = results.values(*outcome.key, METRIC)
     if not outcome.private or not reached:
         return ()
     games = len(_games(run, results, outcome.dataset))
     sure = auc_lower_bound(reached[0], run.settings.evaluation.worst_record_runs, games)
-    allowed = _allowed_auc(results, outcome)
+    allowed = auc_ceiling(results, outcome)
     if sure <= allowed:
         return ()
     apart = max(reached[0], 1 - reached[0])
@@ -76,7 +76,7 @@ def weakness(run: RunResults, results: Results, outcome: Outcome) -> str | None:
 
 def _can_prove(run: RunResults, results: Results, outcome: Outcome, games: int) -> bool:
     """Whether a perfect attack would raise the alarm."""
-    return auc_lower_bound(1.0, run.settings.evaluation.worst_record_runs, games) > _allowed_auc(
+    return auc_lower_bound(1.0, run.settings.evaluation.worst_record_runs, games) > auc_ceiling(
         results, outcome
     )
 
@@ -84,26 +84,13 @@ def _can_prove(run: RunResults, results: Results, outcome: Outcome, games: int) 
 def _games(run: RunResults, results: Results, dataset: str) -> list[Outcome]:
     """The jobs of a dataset that claim something and whose most exposed person was attacked."""
     return [
-        outcome
-        for outcome in run.of(dataset)
-        if outcome.private and results.values(dataset, outcome.mechanism, outcome.epsilon, METRIC)
+        outcome for outcome in run.of(dataset) if outcome.private and results.values(*outcome.key, METRIC)
     ]
-
-
-def _allowed_auc(results: Results, outcome: Outcome) -> float:
-    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
-    return swap_ceiling(outcome.limiting_epsilon, results.delta(*key), results.relation(*key))
-
-
-def worst_person(run: RunResults, dataset: str) -> str | None:
-    """The isolated person's name in the catalog, as the scores say it."""
-    infos = (outcome.scores_info for outcome in run.of(dataset))
-    return next((info.worst_person for info in infos if info and info.worst_person), None)
 
 
 def describe_attack(run: RunResults, results: Results, best: Outcome) -> str | None:
     """How well the isolated person is found in one mechanism's models, and in those without privacy."""
-    person = worst_person(run, best.dataset)
+    person = run.worst_person(best.dataset)
     attacked, near = _auc_sentence(run, results, best), _distance_sentence(results, best)
     if person is None or not (attacked or near):
         return None
@@ -112,7 +99,7 @@ def describe_attack(run: RunResults, results: Results, best: Outcome) -> str | N
 
 
 def _auc_sentence(run: RunResults, results: Results, best: Outcome) -> str:
-    here, bare = (_auc(results, *key) for key in (_key(best), _bare(results, best)))
+    here, bare = (_auc(results, *key) for key in (best.key, _non_private_key(results, best)))
     if not here:
         return ""
     most, known = run.settings.evaluation.worst_record_records, run.materials.get(best.dataset)
@@ -132,7 +119,8 @@ def _auc(results: Results, dataset: str, mechanism: str, epsilon: float) -> str 
 
 def _distance_sentence(results: Results, best: Outcome) -> str:
     away, bare = (
-        results.values(*key, "worst_record_distance_km") for key in (_key(best), _bare(results, best))
+        results.values(*key, "worst_record_distance_km")
+        for key in (best.key, _non_private_key(results, best))
     )
     if not away:
         return ""
@@ -141,11 +129,7 @@ def _distance_sentence(results: Results, best: Outcome) -> str:
     return f"{sentence} (without privacy: {nearest(bare)})." if bare else f"{sentence}."
 
 
-def _key(outcome: Outcome) -> tuple[str, str, float]:
-    return outcome.dataset, outcome.mechanism, outcome.epsilon
-
-
-def _bare(results: Results, best: Outcome) -> tuple[str, str, float]:
+def _non_private_key(results: Results, best: Outcome) -> tuple[str, str, float]:
     """The model without privacy; where there is none, nothing was measured of it either."""
     baseline = results.baseline(best.dataset)
     return best.dataset, baseline.mechanism if baseline else "", math.inf
@@ -153,20 +137,21 @@ def _bare(results: Results, best: Outcome) -> tuple[str, str, float]:
 
 def attack_tile(run: RunResults, results: Results, best: Outcome, ceiling: float) -> tuple[str, str] | None:
     """The AUC against the isolated person, and in a few words what to hold it against."""
-    person = worst_person(run, best.dataset)
+    person = run.worst_person(best.dataset)
     auc, low, high = (
-        results.values(*_key(best), f"mia_worst_record_auc{end}") for end in ("", "_low", "_high")
+        results.values(*best.key, f"mia_worst_record_auc{end}") for end in ("", "_low", "_high")
     )
     if person is None or not auc:
         return None
     name = person.replace("-", "\u2011")  # a name is not broken over two lines
     away, near = (
-        results.values(*key, "worst_record_distance_km") for key in (_key(best), _bare(results, best))
+        results.values(*key, "worst_record_distance_km")
+        for key in (best.key, _non_private_key(results, best))
     )
     if weakness(run, results, best) and away:  # what a few runs cannot tell, the models themselves can
         without = f" (without privacy: {nearest(near)})" if near else ""
         return distance(min(away)), f"from {name} to the nearest centre of a model{without}"
-    bare = results.values(*_bare(results, best), "mia_worst_record_auc")
+    bare = results.values(*_non_private_key(results, best), "mia_worst_record_auc")
     against = [f"{low[0]:.2f} to {high[0]:.2f}"] if low and high else []
     against.append(f"limit {rate(ceiling)}")
     against += [f"{rate(bare[0])} without privacy"] if bare else []

@@ -3,10 +3,15 @@
 import math
 from dataclasses import dataclass
 
-from privmix.evaluate.limits import swap_ceiling
 from privmix.report.audit_findings import describe_audit, findings
 from privmix.report.format import interval, listing, nats, percent, plain, rate, three_digits
-from privmix.report.guarantee import describe_guarantee, group_privacy, protected_unit, why_unlimited
+from privmix.report.guarantee import (
+    auc_ceiling,
+    describe_guarantee,
+    group_privacy,
+    protected_unit,
+    why_unlimited,
+)
 from privmix.report.knowledge import (
     BADGES,
     Verdict,
@@ -109,10 +114,10 @@ def _answer(run: RunResults, results: Results, dataset: str, trust: str, epsilon
         if (gap := results.estimate(dataset, outcome.mechanism, epsilon, metric)) and not math.isnan(gap.mean)
     ]
     if not measured:
-        return Answer(dataset, trust, epsilon, None, "none", _nothing(tried, trust, epsilon))
+        return Answer(dataset, trust, epsilon, None, "none", _no_result(tried, trust, epsilon))
     measured.sort(key=lambda pair: -pair[0].mean)
     gap, best = measured[0]
-    kept = knowledge_share(results, run, dataset, gap) if metric == "holdout_gap" else None
+    kept = knowledge_share(run, results, dataset, gap) if metric == "holdout_gap" else None
     headline = _cost(best, gap, metric, len(measured), len(tried), epsilon)
     return Answer(
         dataset, trust, epsilon, best.mechanism, verdict(kept), headline,
@@ -122,7 +127,7 @@ def _answer(run: RunResults, results: Results, dataset: str, trust: str, epsilon
             indecision(kept) if kept else None,
             thresholds(run, results, dataset, trust),
             _runner_up(results, measured),
-            _shadowless(results, best),
+            _shadow_remark(results, best),
         ),
         evidence=_sentences(
             _attack(run, results, best),
@@ -133,7 +138,7 @@ def _answer(run: RunResults, results: Results, dataset: str, trust: str, epsilon
         warnings=(
             *findings(best),
             *broken_claims(run, results, best),
-            *_useless(run, results, best, kept, metric),
+            *_use_warning(run, results, best, kept, metric),
         ),
         cautions=_sentences(group_privacy(run, best)),
         tiles=_tiles(run, results, best, kept),
@@ -149,7 +154,6 @@ def _share(kept: float) -> str:
 
 
 def _tiles(run: RunResults, results: Results, best: Outcome, kept: Estimate | None) -> tuple[Tile, ...]:
-    key = (best.dataset, best.mechanism, best.epsilon)
     tiles = []
     if kept:
         span = ""
@@ -157,12 +161,12 @@ def _tiles(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
             low, high = _share(kept.low), _share(kept.high)
             span = f" ({low} to {high})" if low != high else ""
         tiles.append(Tile(_share(kept.mean), f"of the non-private model's knowledge{span}"))
-    auc = results.estimate(*key, "mia_loss_auc")
+    auc = results.estimate(*best.key, "mia_loss_auc")
     if auc:
         ceiling = _ceiling(run, results, best)
         against = "0.5 is guessing" if ceiling is None else f"limit {rate(ceiling)}"
         tiles.append(Tile(rate(auc.mean), f"attacker's AUC ({against})"))
-    exposed = attack_tile(run, results, best, _swap_ceiling(results, best))
+    exposed = attack_tile(run, results, best, auc_ceiling(results, best))
     if exposed:
         tiles.append(Tile(*exposed))
     if best.audit is not None and best.audit.bounds:
@@ -173,15 +177,10 @@ def _tiles(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
 
 def _ceiling(run: RunResults, results: Results, best: Outcome) -> float | None:
     """The most that the average attack may reach in expectation; None where the guarantee sets no limit to it."""
-    return _swap_ceiling(results, best) if run.limits_average(best.dataset) else None
+    return auc_ceiling(results, best) if run.limits_average(best.dataset) else None
 
 
-def _swap_ceiling(results: Results, best: Outcome) -> float:
-    key = (best.dataset, best.mechanism, best.epsilon)
-    return swap_ceiling(best.epsilon, results.delta(*key), results.relation(*key))
-
-
-def _nothing(tried: list[Outcome], trust: str, epsilon: float) -> str:
+def _no_result(tried: list[Outcome], trust: str, epsilon: float) -> str:
     if len(tried) == 1:
         return f"The only {trust} mechanism, {tried[0].mechanism}, has no result at ε = {plain(epsilon)}."
     return f"None of the {len(tried)} {trust} mechanisms has a result at ε = {plain(epsilon)}."
@@ -213,7 +212,7 @@ def _density(gap: float) -> float:
     return math.exp(min(gap, 700.0))
 
 
-def _useless(
+def _use_warning(
     run: RunResults, results: Results, best: Outcome, kept: Estimate | None, metric: str
 ) -> tuple[str, ...]:
     if metric == "holdout_loglik":
@@ -224,8 +223,8 @@ def _useless(
     return (sentence,) if sentence else ()
 
 
-def _shadowless(results: Results, best: Outcome) -> str | None:
-    if results.values(best.dataset, best.mechanism, best.epsilon, "mia_lira_auc"):
+def _shadow_remark(results: Results, best: Outcome) -> str | None:
+    if results.values(*best.key, "mia_lira_auc"):
         return None
     return (
         f"{best.mechanism} was attacked by its density, and not with shadow models, which are stronger "
@@ -251,7 +250,7 @@ def _runner_up(results: Results, measured: list[tuple[Estimate, Outcome]]) -> st
 
 
 def _attack(run: RunResults, results: Results, best: Outcome) -> str | None:
-    auc = results.estimate(best.dataset, best.mechanism, best.epsilon, "mia_loss_auc")
+    auc = results.estimate(*best.key, "mia_loss_auc")
     if auc is None:
         return None
     sentence = (

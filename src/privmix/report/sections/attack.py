@@ -8,15 +8,15 @@ from typing import Literal
 import numpy as np
 from markupsafe import Markup
 
-from privmix.evaluate.limits import swap, swap_ceiling, tpr_ceiling
+from privmix.evaluate.limits import swap, tpr_ceiling
 from privmix.report.audit_findings import findings
 from privmix.report.figures import FORBIDDEN, INK, MUTED, Series, drawing, series, svg
 from privmix.report.format import compact, distance, listing, percent, plain, plus_minus, rate
-from privmix.report.guarantee import why_unlimited
+from privmix.report.guarantee import auc_ceiling, why_unlimited
 from privmix.report.results import Results
 from privmix.report.run import Outcome, RunResults
 from privmix.report.sections import PageSection
-from privmix.report.worst_record import broken_claims, reach, worst_person
+from privmix.report.worst_record import broken_claims, reach
 
 TPR_METRIC = "mia_loss_tpr_at_fpr_"
 OTHERS = {"rmia": "RMIA", "learned": "learned", "lira_offline": "LiRA offline"}
@@ -110,7 +110,7 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetAttacks:
     return DatasetAttacks(
         name=name,
         title=run.entries[name].title,
-        person=worst_person(run, name),
+        person=run.worst_person(name),
         limited=limited,
         remarks=tuple(
             filter(None, (reach(run, results, name), why_unlimited(run, name) if private else None))
@@ -122,7 +122,7 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetAttacks:
         shadows=tuple(shadow_rows(run, results, name, rates)),
         shadow_roc=draw_roc(name, shown, looks, reference, widest, "LiRA") if private else None,
         attributes=tuple(attribute_rows(run, results, name)),
-        notes=_notes(outcomes, counts_are_told=material is None or material.counts_are_told),
+        notes=_notes(outcomes, shows_counts=material is None or material.shows_counts),
     )
 
 
@@ -140,14 +140,14 @@ def attack_rows(run: RunResults, results: Results, dataset: str) -> list[AttackR
     return [
         _attack_row(run, results, outcome, fprs)
         for outcome in run.of(dataset)
-        if outcome.comparable and results.values(dataset, outcome.mechanism, outcome.epsilon, "mia_loss_auc")
+        if outcome.comparable and results.values(*outcome.key, "mia_loss_auc")
     ]
 
 
 def _attack_row(run: RunResults, results: Results, outcome: Outcome, fprs: list[str]) -> AttackRow:
-    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
+    key = outcome.key
     claim = (outcome.epsilon, results.delta(*key), results.relation(*key))
-    ceiling = rate(swap_ceiling(*claim)) if outcome.private else None
+    ceiling = rate(auc_ceiling(results, outcome)) if outcome.private else None
     limited = outcome.private and run.limits_average(outcome.dataset)
     reached = []
     for fpr in fprs:
@@ -184,25 +184,24 @@ def shadow_rows(run: RunResults, results: Results, dataset: str, rates: Sequence
 
 
 def _shadow_row(results: Results, outcome: Outcome, rates: Sequence[str]) -> ShadowRow:
-    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
+    key = outcome.key
 
-    def found(metric: str, form=rate) -> str:
+    def cell(metric: str, form=rate) -> str:
         values = results.values(*key, metric)
         return form(values[0]) if values else "–"
 
     worst, chance = (results.values(*key, f"mia_lira_worst_record_{name}") for name in ("auc", "chance"))
-    claim = (outcome.limiting_epsilon, results.delta(*key), results.relation(*key))
     return ShadowRow(
         mechanism=outcome.mechanism,
         epsilon=outcome.epsilon,
-        lira=f"{found('mia_lira_auc')} [{found('mia_lira_auc_low')}, {found('mia_lira_auc_high')}]",
-        others=tuple(found(f"mia_{name}_auc") for name in OTHERS),
-        rates=tuple(found(f"mia_lira_tpr_at_fpr_{fpr}", percent) for fpr in rates),
-        p99=found("mia_lira_p99_record_auc"),
-        worst=found("mia_lira_worst_record_auc"),
-        chance=found("mia_lira_worst_record_chance"),
+        lira=f"{cell('mia_lira_auc')} [{cell('mia_lira_auc_low')}, {cell('mia_lira_auc_high')}]",
+        others=tuple(cell(f"mia_{name}_auc") for name in OTHERS),
+        rates=tuple(cell(f"mia_lira_tpr_at_fpr_{fpr}", percent) for fpr in rates),
+        p99=cell("mia_lira_p99_record_auc"),
+        worst=cell("mia_lira_worst_record_auc"),
+        chance=cell("mia_lira_worst_record_chance"),
         beyond_chance=bool(worst and chance) and worst[0] > chance[0],
-        ceiling=rate(swap_ceiling(*claim)) if outcome.private else None,
+        ceiling=rate(auc_ceiling(results, outcome)) if outcome.private else None,
     )
 
 
@@ -215,18 +214,18 @@ def attribute_rows(run: RunResults, results: Results, dataset: str) -> list[Attr
 
 
 def _attribute_row(results: Results, outcome: Outcome) -> AttributeRow:
-    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
+    key = outcome.key
 
-    def found(metric: str) -> str:
+    def cell(metric: str) -> str:
         return percent(results.values(*key, f"attribute_{metric}")[0])
 
     return AttributeRow(
         mechanism=outcome.mechanism,
         epsilon=outcome.epsilon,
-        members=found("members_hit_rate"),
-        others=found("others_hit_rate"),
-        baseline=found("baseline_hit_rate"),
-        advantage=f"{found('advantage')} [{found('advantage_low')}, {found('advantage_high')}]",
+        members=cell("members_hit_rate"),
+        others=cell("others_hit_rate"),
+        baseline=cell("baseline_hit_rate"),
+        advantage=f"{cell('advantage')} [{cell('advantage_low')}, {cell('advantage_high')}]",
     )
 
 
@@ -248,11 +247,7 @@ def shadow_coverage(run: RunResults, results: Results, dataset: str) -> str:
 
 
 def _outcomes_with(run: RunResults, results: Results, dataset: str, metric: str) -> list[Outcome]:
-    return [
-        outcome
-        for outcome in run.of(dataset)
-        if results.values(dataset, outcome.mechanism, outcome.epsilon, metric)
-    ]
+    return [outcome for outcome in run.of(dataset) if results.values(*outcome.key, metric)]
 
 
 def draw_roc(
@@ -319,18 +314,18 @@ def _above_zero(points: list[tuple[float, float]]) -> np.ndarray:
 def _widest_limit(results: Results, shown: list[Outcome]) -> tuple[float, float] | None:
     """The widest region that any of the private models allows; None where nothing is private."""
     made = [o for o in shown if o.private and o.failure is None]
-    keys = [(o.dataset, o.mechanism, o.epsilon) for o in made]
-    return max((swap(key[2], results.delta(*key), results.relation(*key)) for key in keys), default=None)
+    claims = [(o.epsilon, results.delta(*o.key), results.relation(*o.key)) for o in made]
+    return max((swap(*claim) for claim in claims), default=None)
 
 
-def _notes(outcomes: list[Outcome], *, counts_are_told: bool) -> tuple[str, ...]:
+def _notes(outcomes: list[Outcome], *, shows_counts: bool) -> tuple[str, ...]:
     """What mechanisms and attacks remarked, each once, with the mechanisms and epsilons that it concerns.
 
     Attacks remark on numbers of records, mechanisms only on what is public.
     """
     remarks: dict[str, dict[str, dict[float, None]]] = {}
     for outcome in outcomes:
-        said = list(outcome.scores_info.notes) if outcome.scores_info and counts_are_told else []
+        said = list(outcome.scores_info.notes) if outcome.scores_info and shows_counts else []
         for model in outcome.model.models if outcome.model else ():
             said += model.notes
         for note in said:

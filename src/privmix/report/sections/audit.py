@@ -83,7 +83,7 @@ def _row(outcomes: list[Outcome]) -> AuditRow:
         share=_share(audit) if best else "",
         runs=f"{audit.runs:,}" if best else "–",
         by="; ".join(how),
-        replayed=_replayed(verdicts),
+        replayed=_replay_counts(verdicts),
         used=percent(max(shares)) if shares else "–",
         findings=tuple(dict.fromkeys(said for outcome in outcomes for said in findings(outcome))),
     )
@@ -97,7 +97,7 @@ def _share(audit: Audit) -> str:
     return percent(audit.lower / audit.epsilon) if math.isfinite(audit.epsilon) else ""
 
 
-def _replayed(verdicts: list[Verdict]) -> str:
+def _replay_counts(verdicts: list[Verdict]) -> str:
     if not verdicts:
         return "–"
     runs, releases = (sum(getattr(verdict, name) for verdict in verdicts) for name in ("runs", "releases"))

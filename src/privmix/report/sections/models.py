@@ -15,7 +15,6 @@ from privmix.report.model_plot import PlotWindow
 from privmix.report.results import Results
 from privmix.report.run import Material, Outcome, RunResults
 from privmix.report.sections import PageSection
-from privmix.report.worst_record import worst_person
 
 BINS = 60
 
@@ -130,7 +129,7 @@ def build(run: RunResults, results: Results) -> ModelsSection:
         pictures = (
             model_pictures(results, name, run.of(name), looks, material, reference) if material else None
         )
-        person = worst_person(run, name)
+        person = run.worst_person(name)
         datasets.append(DatasetModels(name, run.entries[name].title, pictures, material, person))
     return ModelsSection(tuple(datasets))
 
@@ -159,7 +158,7 @@ def model_pictures(
         look = looks.get(outcome.mechanism)
         words = f"ε = {plain(outcome.epsilon)}" if outcome.private else "no privacy"
         words += "" if outcome.comparable else " for nearby places"
-        gap = results.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
+        gap = results.estimate(*outcome.key, "holdout_gap")
         picture, unseen = None, ""
         if model:
             unseen = describe_hidden(window, model)
@@ -257,7 +256,7 @@ def _best(results: Results, outcomes: list[Outcome], otherwise: str) -> str:
         outcome.mechanism: value.mean
         for outcome in outcomes
         if outcome.comparable
-        and (value := results.estimate(outcome.dataset, outcome.mechanism, outcome.epsilon, "holdout_loglik"))
+        and (value := results.estimate(*outcome.key, "holdout_loglik"))
         and not math.isnan(value.mean)
     }
     return max(found, key=found.__getitem__, default=otherwise)
@@ -265,7 +264,7 @@ def _best(results: Results, outcomes: list[Outcome], otherwise: str) -> str:
 
 def _fit(results: Results, outcome: Outcome, window: PlotWindow) -> ExplorerFit:
     model = model_to_draw(results, outcome)
-    gap = results.estimate(outcome.dataset, outcome.mechanism, outcome.epsilon, "holdout_gap")
+    gap = results.estimate(*outcome.key, "holdout_gap")
     words = f"ε = {plain(outcome.epsilon)}" if outcome.private else "no privacy"
     return ExplorerFit(
         epsilon=outcome.epsilon if outcome.private else None,

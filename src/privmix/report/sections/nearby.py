@@ -7,13 +7,13 @@ the ε of other mechanisms and limits an attacker who may compare any two record
 
 from dataclasses import dataclass
 
-from privmix.evaluate.limits import swap_ceiling
 from privmix.privacy.ledger import PlanarLaplace, from_rows
 from privmix.report.format import distance, plus_minus, rate, three_digits
+from privmix.report.guarantee import auc_ceiling
 from privmix.report.results import Results
 from privmix.report.run import Outcome, RunResults
 from privmix.report.sections import PageSection
-from privmix.report.worst_record import broken_claims, worst_person
+from privmix.report.worst_record import broken_claims
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class NearbyRow:
 
 
 @dataclass(frozen=True)
-class DatasetNearby:
+class NearbyModels:
     """Such models of one dataset."""
 
     name: str
@@ -46,13 +46,13 @@ class DatasetNearby:
 class NearbySection(PageSection):
     """The datasets that have such models."""
 
-    datasets: tuple[DatasetNearby, ...]
+    datasets: tuple[NearbyModels, ...]
 
 
 def build(run: RunResults, results: Results) -> NearbySection | None:
     """The section; None where no mechanism hides places among nearby ones."""
     datasets = [
-        DatasetNearby(name, run.entries[name].title, worst_person(run, name), tuple(rows))
+        NearbyModels(name, run.entries[name].title, run.worst_person(name), tuple(rows))
         for name in run.settings.datasets
         if (rows := nearby_rows(run, results, name))
     ]
@@ -69,7 +69,7 @@ def nearby_rows(run: RunResults, results: Results, dataset: str) -> list[NearbyR
 
 
 def _row(run: RunResults, results: Results, outcome: Outcome) -> NearbyRow:
-    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
+    key = outcome.key
     privacy = outcome.model.privacy
     noise = next(event for event in from_rows(privacy.ledger) if isinstance(event, PlanarLaplace))
     worst = results.values(*key, "mia_worst_record_auc")
@@ -82,6 +82,6 @@ def _row(run: RunResults, results: Results, outcome: Outcome) -> NearbyRow:
         gap=plus_minus(results.estimate(*key, "holdout_gap")),
         auc=plus_minus(results.estimate(*key, "mia_loss_auc"), rate),
         worst=rate(worst[0]) if worst else "–",
-        worst_ceiling=rate(swap_ceiling(outcome.limiting_epsilon, privacy.delta, privacy.relation)),
+        worst_ceiling=rate(auc_ceiling(results, outcome)),
         broken=bool(broken_claims(run, results, outcome)),
     )

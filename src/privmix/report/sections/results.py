@@ -121,7 +121,7 @@ def _best(run: RunResults, results: Results, dataset: str) -> list[Outcome]:
     """The private outcome with the best held-out likelihood per trust model and epsilon."""
     leaders: dict[tuple[str, float], tuple[float, Outcome]] = {}
     for outcome in run.of(dataset):
-        value = results.estimate(dataset, outcome.mechanism, outcome.epsilon, "holdout_loglik")
+        value = results.estimate(*outcome.key, "holdout_loglik")
         if outcome.private and value and not math.isnan(value.mean):
             group = (outcome.trust, outcome.epsilon)
             if group not in leaders or value.mean > leaders[group][0]:
@@ -130,9 +130,9 @@ def _best(run: RunResults, results: Results, dataset: str) -> list[Outcome]:
 
 
 def _result_row(run: RunResults, results: Results, outcome: Outcome, best: bool) -> ResultRow:
-    key = (outcome.dataset, outcome.mechanism, outcome.epsilon)
+    key = outcome.key
     loglik, gap = results.estimate(*key, "holdout_loglik"), results.estimate(*key, "holdout_gap")
-    kept = knowledge_share(results, run, outcome.dataset, gap) if gap else None
+    kept = knowledge_share(run, results, outcome.dataset, gap) if gap else None
     fit, privatise = results.estimate(*key, "seconds_fit"), results.estimate(*key, "seconds_privatise")
     auc = results.estimate(*key, "mia_loss_auc")
     return ResultRow(
