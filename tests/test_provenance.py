@@ -1,7 +1,12 @@
 """Code versions: what counts as a change of code, and whose."""
 
+import shutil
+import tomllib
+from pathlib import Path
+
 import pytest
 
+import privmix.report
 from privmix import provenance
 
 
@@ -47,6 +52,48 @@ def test_a_version_is_the_same_for_the_same_code_and_differs_between_modules():
     assert first == provenance.code_version("privmix.stages.fit")
     assert first != provenance.code_version("privmix.stages.clean")
     assert provenance.code_version("privmix.stages.fit", "privmix.mechanisms.dp_em") != first
+
+
+REPORT = Path(privmix.report.__file__).parent
+DATA_FILES = sorted(
+    path.relative_to(REPORT).as_posix()
+    for folder in ("templates", "templates/sections", "templates/catalog", "vendor", "evidence")
+    for path in (REPORT / folder).iterdir()
+    if path.is_file()
+)
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch) -> Path:
+    """A copy of the report package whose digests are computed anew."""
+    copy = Path(shutil.copytree(REPORT, tmp_path / "report"))
+    monkeypatch.setattr(provenance, "PACKAGE", tmp_path)
+    monkeypatch.setattr(provenance, "_module_path", lambda module: copy / "__init__.py")
+    return copy
+
+
+def test_every_template_counts_as_code_wherever_it_lies(copy):
+    digest = provenance._module.__wrapped__
+    before = {digest("privmix.report").digest}
+    assert "templates/sections/answer.html" in DATA_FILES
+    for name in DATA_FILES:
+        (copy / name).write_bytes((copy / name).read_bytes() + b" ")
+        before.add(digest("privmix.report").digest)
+    assert len(before) == 1 + len(DATA_FILES)
+
+
+def test_a_template_that_moves_counts_as_changed(copy):
+    digest = provenance._module.__wrapped__
+    before = digest("privmix.report").digest
+    (copy / "templates/sections/answer.html").rename(copy / "templates/answer.html")
+    assert digest("privmix.report").digest != before
+
+
+def test_a_wheel_holds_every_template(tmp_path):
+    settings = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    patterns = settings["tool"]["setuptools"]["package-data"]["privmix"]
+    held = {path for pattern in patterns for path in REPORT.parent.glob(pattern) if path.is_file()}
+    assert held == {REPORT / name for name in DATA_FILES}
 
 
 def test_provenance_names_versions_and_machine():

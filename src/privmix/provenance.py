@@ -69,8 +69,9 @@ def _digest(path: Path, tree: ast.Module) -> str:
             node.body = node.body[1:]
     digest = hashlib.sha256(ast.dump(tree).encode())
     if path.name == "__init__.py":
-        for part in sorted(part for folder in DATA for part in path.parent.glob(f"{folder}/*")):
-            digest.update(part.name.encode() + part.read_bytes())
+        for part in sorted(part for folder in DATA for part in path.parent.glob(f"{folder}/**/*")):
+            if part.is_file():
+                digest.update(part.relative_to(path.parent).as_posix().encode() + part.read_bytes())
     return digest.hexdigest()
 
 

@@ -15,17 +15,16 @@ from privmix.catalog.entry import Entry
 from privmix.catalog.holding import Holding, hold
 from privmix.clean.pipeline import clean
 from privmix.cli import main
-from privmix.report.catalog_page import Planned, exact, render
-from privmix.report.lineage import graph, wrapped
+from privmix.report.catalog_page import RunPlan, _lineage, exact, lineage_graph, render, wrap
 from privmix.stages.catalog import FILES
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "data/catalog"
-PLANNED = Planned(("checkins",), (), ("laplace",), ("dp_em", "noisy_tree"), reports=5, jobs=15)
+PLAN = RunPlan(("checkins",), (), ("laplace",), ("dp_em", "noisy_tree"), reports=5, jobs=15)
 
 
-def page(*holdings: Holding, planned: Planned = PLANNED, problems: tuple[str, ...] = ()) -> str:
-    return render(holdings, problems, planned, FILES)
+def page(*holdings: Holding, plan: RunPlan = PLAN, problems: tuple[str, ...] = ()) -> str:
+    return render(holdings, problems, plan, FILES)
 
 
 def text(html: str) -> str:
@@ -155,10 +154,10 @@ def test_the_lineage_goes_from_the_source_to_the_report_by_the_files_of_the_swee
 
 
 def test_without_local_or_without_central_mechanisms_there_is_no_fork():
-    central = Planned(("checkins",), (), (), ("dp_em",), reports=0, jobs=5)
-    assert "Private reports" not in boxes(page(held("checkins"), planned=central))
-    local = Planned(("checkins",), ("checkins",), ("laplace",), (), reports=5, jobs=5)
-    drawn = boxes(page(held("checkins"), planned=local))
+    central = RunPlan(("checkins",), (), (), ("dp_em",), reports=0, jobs=5)
+    assert "Private reports" not in boxes(page(held("checkins"), plan=central))
+    local = RunPlan(("checkins",), ("checkins",), ("laplace",), (), reports=5, jobs=5)
+    drawn = boxes(page(held("checkins"), plan=local))
     assert "Private reports" in drawn
     assert not [word for word in drawn if word.endswith("central")]
     assert "a local file named in the configuration" in drawn
@@ -170,15 +169,13 @@ def test_a_dataset_that_is_not_in_the_run_says_so():
 
 
 def test_paths_are_broken_at_slashes_and_words_at_spaces_and_nothing_is_lost():
-    assert wrapped("data/private/somewhere/x", 15) == ("data/private/", "somewhere/x")
-    assert wrapped("generator checkins, seed 7", 12) == ("generator", "checkins,", "seed 7")
-    assert wrapped("a" * 25, 10) == ("a" * 10, "a" * 10, "a" * 5)
+    assert wrap("data/private/somewhere/x", 15) == ("data/private/", "somewhere/x")
+    assert wrap("generator checkins, seed 7", 12) == ("generator", "checkins,", "seed 7")
+    assert wrap("a" * 25, 10) == ("a" * 10, "a" * 10, "a" * 5)
 
 
 def test_boxes_do_not_overlap_and_arrows_join_them():
-    from privmix.report.catalog_page import _way
-
-    drawn = graph(_way(held("breast_cancer_30"), PLANNED, FILES))
+    drawn = lineage_graph(_lineage(held("breast_cancer_30"), PLAN, FILES))
     assert all(
         above.y + above.height < below.y for above, below in zip(drawn.boxes, drawn.boxes[1:], strict=False)
     )

@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from privmix.report import defects
-from privmix.report.defects import Matrix, Planted, Trial
+from privmix.report.defects import DefectMatrix, PlantedDefect, Trial
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "mutation")]
@@ -34,7 +34,7 @@ AS_IT_IS = "none: the code as it is"
 AT_ONCE = 2
 
 
-def audited(defect: Change | None, seeds: int, folder: Path) -> Planted:
+def audited(defect: Change | None, seeds: int, folder: Path) -> PlantedDefect:
     """The audits of a copy with that defect."""
     environment = {
         **os.environ,
@@ -48,10 +48,10 @@ def audited(defect: Change | None, seeds: int, folder: Path) -> Planted:
     if run.returncode:
         raise RuntimeError(f"{defect.name if defect else AS_IT_IS}: the audit itself failed.\n{run.stderr}")
     trials = (Trial(**trial) for trial in json.loads(run.stdout))
-    return Planted(defect.name if defect else AS_IT_IS, tuple(trials))
+    return PlantedDefect(defect.name if defect else AS_IT_IS, tuple(trials))
 
 
-def matrix(seeds: int, wanted: Sequence[str] = ()) -> Matrix:
+def matrix(seeds: int, wanted: Sequence[str] = ()) -> DefectMatrix:
     """A row for the code as it is, and one for each defect whose name contains a wanted word."""
     chosen = [d for d in DEFECTS if not wanted or any(word in d.name for word in wanted)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
@@ -61,11 +61,11 @@ def matrix(seeds: int, wanted: Sequence[str] = ()) -> Matrix:
                 enumerate([None, *chosen]),
             )
         )
-    code = defects.audited_code(METHOD)
-    return Matrix(METHOD, BUDGET.epsilon, REPLAYED, PLAYED, defects.this_python(), code, rows)
+    code = defects.audit_code_version(METHOD)
+    return DefectMatrix(METHOD, BUDGET.epsilon, REPLAYED, PLAYED, defects.this_python(), code, rows)
 
 
-def as_table(found: Matrix) -> str:
+def as_table(found: DefectMatrix) -> str:
     """The matrix in Markdown."""
     lines = [
         "| planted defect | replay | game "
@@ -91,7 +91,7 @@ def main() -> None:
     found = matrix(given.seeds, given.names)
     print(as_table(found), end="")
     if not given.names:
-        Path(str(defects.FILE)).write_bytes(TypeAdapter(Matrix).dump_json(found, indent=1) + b"\n")
+        Path(str(defects.FILE)).write_bytes(TypeAdapter(DefectMatrix).dump_json(found, indent=1) + b"\n")
         print(f"Kept in {defects.FILE}; if the table has changed, put it into the README.", file=sys.stderr)
 
 

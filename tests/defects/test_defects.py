@@ -8,7 +8,7 @@ from mutate import copied
 from planted import DEFECTS, METHOD
 from project_copy import ROOT, Project, copy_project
 
-from privmix.report.defects import audited_code, measured
+from privmix.report.defects import audit_code_version, load_matrix
 
 CONFIG = f"""
 catalog_dirs: [catalog]
@@ -46,18 +46,18 @@ def test_the_replay_notices_all_of_them_and_the_game_nearly_all():
     assert (found.as_it_is.replayed, found.as_it_is.alarmed) == (0, 0)
     assert [row.name for row in found.planted if not row.replayed] == []
     assert sum(row.alarmed for row in found.planted) >= 10
-    kept = {row.name: (bool(row.trials[0].finding), row.trials[0].alarm) for row in measured().rows}
+    kept = {row.name: (bool(row.trials[0].finding), row.trials[0].alarm) for row in load_matrix().rows}
     assert {row.name: (bool(row.trials[0].finding), row.trials[0].alarm) for row in found.rows} == kept
 
 
 def test_what_the_page_shows_is_of_the_code_as_it_is():
     """After a change of the audit, or of what it runs: `python tests/defects/matrix.py`."""
-    assert [row.name for row in measured().rows] == [AS_IT_IS, *(defect.name for defect in DEFECTS)]
-    assert measured().code == audited_code(METHOD)
+    assert [row.name for row in load_matrix().rows] == [AS_IT_IS, *(defect.name for defect in DEFECTS)]
+    assert load_matrix().code == audit_code_version(METHOD)
 
 
 def test_the_readme_has_the_same_matrix():
-    assert as_table(measured()) in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert as_table(load_matrix()) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def _let_people_be_left_out(project: Project) -> None:

@@ -24,8 +24,8 @@ from privmix.artefacts.part import write_json
 from privmix.artefacts.scores import RESULT_SCHEMA, ScoresInfo
 from privmix.artefacts.statement import BENCHMARK_NOTICE, Privacy
 from privmix.artefacts.verdict import Verdict
-from privmix.report.frames import Scores, collect
-from privmix.report.outcomes import Run, in_order
+from privmix.report.results import Results, collect
+from privmix.report.run import RunResults, sort_outcomes
 
 PERSON = "isolated-1"
 METHODS: dict[str, tuple[dict[str, Any], str, float]] = {
@@ -103,23 +103,25 @@ def render(root: Path, configuration: dict[str, Any], figures: str | None = None
     return (root / "reports/summary.html").read_text(encoding="utf-8")
 
 
-def load(root: Path, configuration: dict[str, Any]) -> tuple[Run, Scores]:
+def load(root: Path, configuration: dict[str, Any]) -> tuple[RunResults, Results]:
     """The run as the report stage reads it."""
     from privmix import provenance, sweep
-    from privmix.report.audits import with_shared_noise
+    from privmix.report.audit_findings import mark_shared_noise
     from privmix.stages import report
 
     with contextlib.chdir(root):
         planned = sweep.plan(configuration)
-        run = Run(
+        run = RunResults(
             settings=planned.settings,
             configuration=configuration,
             entries=planned.entries,
-            outcomes=in_order(with_shared_noise(report.read_outcome(job, planned) for job in planned.jobs())),
+            outcomes=sort_outcomes(
+                mark_shared_noise(report.read_outcome(job, planned) for job in planned.jobs())
+            ),
             materials=report.read_materials(planned.settings),
             provenance=provenance.here(),
         )
-    return run, Scores(collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None))
+    return run, Results(collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None))
 
 
 def write_run(

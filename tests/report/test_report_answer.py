@@ -8,10 +8,10 @@ import pytest
 from made_up_run import CHECKINS, HOMES, MadeUpData
 
 from privmix.artefacts.clean import read_clean
-from privmix.report.answer import answers
-from privmix.report.frames import Scores
-from privmix.report.guarantee import left_to_people
-from privmix.report.outcomes import Outcome, material
+from privmix.report.guarantee import group_privacy
+from privmix.report.results import Results
+from privmix.report.run import Outcome, sample_material
+from privmix.report.sections.answer import answers
 
 
 def answered(root, **options):
@@ -79,8 +79,8 @@ def test_one_person_with_two_records_is_enough_to_lift_the_limit(tmp_path):
     clean = read_clean(tmp_path / "data/clean/homes.parquet")
     person = clean.person.copy()
     person[1] = person[0]
-    assert material(clean, np.random.default_rng(0)).protects_people
-    assert not material(replace(clean, person=person), np.random.default_rng(0)).protects_people
+    assert sample_material(clean, np.random.default_rng(0)).protects_people
+    assert not sample_material(replace(clean, person=person), np.random.default_rng(0)).protects_people
     assert run.limits_average("homes")
     assert not run.limits_average("never cleaned")
 
@@ -95,9 +95,9 @@ def test_the_isolated_person_is_named_with_and_without_privacy(tmp_path):
 
 def test_an_average_above_its_limit_is_put_down_to_the_split(tmp_path):
     run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
-    results = scores.results.copy()
+    results = scores.frame.copy()
     results.loc[results["metric"].eq("mia_loss_auc"), "value"] = 0.74
-    (central, _) = answers(run, Scores(results))
+    (central, _) = answers(run, Results(results))
     assert "the chance of which records were held out" in said(central)
     assert not any("break its own claim" in warning for warning in central.warnings)
 
@@ -200,7 +200,7 @@ def test_what_is_left_to_people_is_what_group_privacy_leaves(tmp_path, epsilon, 
     best = replace(best, model=best.model.model_copy(update={"privacy": privacy}))
     material = replace(run.materials["checkins"], most_records=records)
     run = replace(run, materials={"checkins": material})
-    assert words in left_to_people(run, best).replace("\u00a0", " ")
+    assert words in group_privacy(run, best).replace("\u00a0", " ")
 
 
 def test_where_everybody_has_one_record_or_people_are_protected_nothing_adds_up(tmp_path):
@@ -248,7 +248,7 @@ def _without_delta(outcome: Outcome) -> Outcome:
 
 def test_mechanisms_within_the_interval_are_named_as_open(tmp_path):
     run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,), copies=2))
-    results = scores.results.copy()
+    results = scores.frame.copy()
     twin = (results["mechanism"] == "dp_em_exact_1") & (
         results["metric"].isin(["holdout_loglik", "holdout_gap"])
     )
@@ -256,8 +256,8 @@ def test_mechanisms_within_the_interval_are_named_as_open(tmp_path):
         ["holdout_loglik", "holdout_gap"]
     )
     results.loc[twin, "value"] = results.loc[original, "value"].to_numpy() - 1e-4
-    text = said(answers(run, Scores(results))[0])
+    text = said(answers(run, Results(results))[0])
     assert "dp_em_exact_1 is as good as dp_em_exact within its interval." in text
     pure = replace(run, outcomes=tuple(map(_without_delta, run.outcomes)))
-    text = said(answers(pure, Scores(results))[0])
+    text = said(answers(pure, Results(results))[0])
     assert "dp_em_exact_1 is as good as dp_em_exact within its interval; dp_em_exact alone has δ = 0." in text

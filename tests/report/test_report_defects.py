@@ -38,18 +38,20 @@ def test_every_planted_mistake_is_on_the_page_with_what_was_noticed(rendered):
 def test_a_matrix_of_other_code_says_so_unless_another_python_measured_it(
     tmp_path, monkeypatch, python, told
 ):
-    old = replace(defects.measured(), code="0" * 16, python=python)
-    monkeypatch.setattr(defects, "measured", lambda: old)
+    old = replace(defects.load_matrix(), code="0" * 16, python=python)
+    monkeypatch.setattr(defects, "load_matrix", lambda: old)
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=()))
     assert (CHANGED in section(html)) is told
 
 
 def test_what_was_missed_is_not_green(tmp_path, monkeypatch):
-    known = defects.measured()
+    known = defects.load_matrix()
     blind = defects.Trial(finding="", proven=0.1, alarm=False)
     first, *others = known.planted
     missed = replace(first, trials=(blind,) * len(first.trials))
-    monkeypatch.setattr(defects, "measured", lambda: replace(known, rows=(known.as_it_is, missed, *others)))
+    monkeypatch.setattr(
+        defects, "load_matrix", lambda: replace(known, rows=(known.as_it_is, missed, *others))
+    )
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=()))
     part = html[html.index('id="defects"') : html.index('<section id="ledger"')]
     assert "The replay noticed 10 of them" in section(html)
@@ -60,8 +62,8 @@ def test_what_was_missed_is_not_green(tmp_path, monkeypatch):
 def test_games_shorter_than_those_of_the_matrix_are_said_to_miss_more(tmp_path, monkeypatch, longer, told):
     configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=())
     run, _ = made_up_run.load(tmp_path, configuration)
-    known = replace(defects.measured(), games=run.settings.audit.runs + longer)
-    monkeypatch.setattr(defects, "measured", lambda: known)
+    known = replace(defects.load_matrix(), games=run.settings.audit.runs + longer)
+    monkeypatch.setattr(defects, "load_matrix", lambda: known)
     assert (
         "may miss what longer ones notice" in section(made_up_run.render(tmp_path, configuration))
     ) is told

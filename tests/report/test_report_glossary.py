@@ -7,8 +7,8 @@ import re
 import pytest
 
 from privmix.mechanisms.registry import METHODS
+from privmix.report.format import belief
 from privmix.report.methods import method_cards
-from privmix.report.phrases import belief
 
 
 @pytest.fixture(scope="module")

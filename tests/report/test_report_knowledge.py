@@ -2,8 +2,8 @@ import made_up_run
 import pytest
 from made_up_run import CHECKINS
 
-from privmix.report.frames import Estimate, Scores, uniform_loglik
-from privmix.report.knowledge import smallest_epsilon, thresholds, undecided, verdict, warning
+from privmix.report.knowledge import indecision, smallest_epsilon, thresholds, verdict, warning
+from privmix.report.results import Estimate, Results, uniform_loglik
 
 
 def keeping(root, shares: dict[tuple[str, float], float], **options):
@@ -11,13 +11,13 @@ def keeping(root, shares: dict[tuple[str, float], float], **options):
     options = {"mechanisms": ("non_private", "dp_em_exact", "responses"), "datasets": (CHECKINS,)} | options
     run, scores = made_up_run.load(root, made_up_run.write_run(root, failing=(), **options))
     gain = scores.baseline("checkins").holdout_loglik - uniform_loglik(run.materials["checkins"].info.domain)
-    results = scores.results.copy()
+    results = scores.frame.copy()
     gaps = results["metric"].eq("holdout_gap") & results["mechanism"].ne("non_private")
     results.loc[gaps, "value"] = -gain
     for (mechanism, epsilon), share in shares.items():
         chosen = results["mechanism"].eq(mechanism) & results["epsilon"].eq(epsilon)
         results.loc[gaps & chosen, "value"] = (share - 1) * gain
-    return run, Scores(results)
+    return run, Results(results)
 
 
 def told(sentence: str) -> str:
@@ -65,14 +65,14 @@ def test_several_mechanisms_answer_together_by_the_best_at_each_epsilon(tmp_path
 def test_an_epsilon_counts_where_the_lower_end_of_the_interval_reaches_the_share(tmp_path):
     run, scores = keeping(tmp_path, {("dp_em_exact", 1.0): 0.92, ("dp_em_exact", 10.0): 0.99})
     assert smallest_epsilon(run, scores, "checkins", "central") == "90\u00a0% from ε = 1"
-    results = scores.results.copy()
+    results = scores.frame.copy()
     wide = (
         results["metric"].eq("holdout_gap")
         & results["mechanism"].eq("dp_em_exact")
         & results["epsilon"].eq(1.0)
     )
     results.loc[wide, "value"] += [-1.0, 0.0, 1.0]
-    assert smallest_epsilon(run, Scores(results), "checkins", "central") == "90\u00a0% at ε = 10"
+    assert smallest_epsilon(run, Results(results), "checkins", "central") == "90\u00a0% at ε = 10"
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_a_warning_says_where_in_the_run_a_mechanism_is_of_use(tmp_path, local, 
 def test_a_class_is_given_only_where_the_interval_lies_within_it(low, mean, high, badge):
     kept = Estimate(mean, low, high, 3 if low else 1)
     assert verdict(kept) == badge
-    assert bool(undecided(kept)) == (badge == "unclear")
+    assert bool(indecision(kept)) == (badge == "unclear")
 
 
 def test_what_replicates_cannot_decide_is_told_as_a_share_between_nothing_and_all():
-    sentence = told(undecided(Estimate(0.34, -0.3, 0.983, 3)))
+    sentence = told(indecision(Estimate(0.34, -0.3, 0.983, 3)))
     assert sentence.startswith("3 replicates cannot decide: between 0 % and 98 % of the knowledge. Raise")

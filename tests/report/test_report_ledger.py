@@ -2,7 +2,7 @@ from making import make_domain
 
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.statement import Privacy
-from privmix.report.ledger_view import exceeds, group, split, theorem
+from privmix.report.ledger import exceeds_budget, group, split, theorem
 
 
 def test_releases_that_differ_in_an_index_are_one_line_with_their_range():
@@ -81,8 +81,8 @@ COMMON = {
 
 
 def test_a_claim_above_its_budget_is_seen():
-    assert not exceeds(Privacy(epsilon=1.0, ledger=(), **COMMON))
-    assert exceeds(Privacy(epsilon=1.01, ledger=(), **COMMON))
+    assert not exceeds_budget(Privacy(epsilon=1.0, ledger=(), **COMMON))
+    assert exceeds_budget(Privacy(epsilon=1.01, ledger=(), **COMMON))
 
 
 def test_a_private_choice_is_added_to_what_the_theorem_gives():

@@ -8,15 +8,15 @@ import pytest
 from made_up_run import HOMES, SURVEY, USUAL, WIDTHS
 
 from privmix.evaluate.limits import swap_ceiling
-from privmix.report.alarm import METRIC, broken_claims, reach
-from privmix.report.answer import answers
-from privmix.report.figures import series
-from privmix.report.frames import Scores
 from privmix.report.knowledge import thresholds
-from privmix.report.ledger_view import view
-from privmix.report.nearby import nearby_rows
-from privmix.report.page import chapter
-from privmix.report.tables import attack_rows, result_rows
+from privmix.report.results import Results
+from privmix.report.sections import attack, frontier
+from privmix.report.sections.answer import answers
+from privmix.report.sections.attack import attack_rows
+from privmix.report.sections.ledger import ledger_view
+from privmix.report.sections.nearby import nearby_rows
+from privmix.report.sections.results import result_rows
+from privmix.report.worst_record import METRIC, broken_claims, reach
 
 NEAR = (*USUAL, "planar_5km")
 
@@ -41,7 +41,7 @@ def test_it_is_no_answer_and_changes_none(made, tmp_path):
     assert {answer.trust for answer in found} == {"central", "local"}
     assert "planar_5km" not in {answer.mechanism for answer in found}
     without = replace(run, outcomes=tuple(o for o in run.outcomes if o.mechanism != "planar_5km"))
-    plain = answers(without, Scores(scores.results[scores.results["mechanism"] != "planar_5km"]))
+    plain = answers(without, Results(scores.frame[scores.frame["mechanism"] != "planar_5km"]))
     told = [(answer.mechanism, answer.headline, answer.verdict, answer.choice) for answer in found]
     assert told == [(answer.mechanism, answer.headline, answer.verdict, answer.choice) for answer in plain]
     for trust in ("central", "local"):
@@ -50,14 +50,14 @@ def test_it_is_no_answer_and_changes_none(made, tmp_path):
 
 def test_it_has_no_line_and_no_row_among_the_others(made):
     _, _, run, scores = made
-    looks = series(run.private, run.trust)
-    shown = chapter(run, scores, "homes", looks, [])
-    assert "planar_5km" not in shown.frontier.wide
-    assert "planar_5km" not in shown.frontier.narrow
-    assert "planar_5km" not in shown.roc
+    pictures = next(d.pictures for d in frontier.build(run, scores).datasets if d.name == "homes")
+    roc = next(d.roc for d in attack.build(run, scores).datasets if d.name == "homes")
+    assert "planar_5km" not in pictures.wide
+    assert "planar_5km" not in pictures.narrow
+    assert "planar_5km" not in roc
     assert "planar_5km" not in {row.mechanism for row in result_rows(run, scores, "homes")}
     assert "planar_5km" not in {row.mechanism for row in attack_rows(run, scores, "homes")}
-    assert "laplace_aware" in shown.frontier.wide
+    assert "laplace_aware" in pictures.wide
 
 
 def test_its_own_table_says_the_distance_the_radius_and_the_worst_case(made):
@@ -107,7 +107,7 @@ def test_an_attack_is_held_against_the_worst_case(made, epsilon):
     _, _, run, scores = made
     outcome = _outcome(run, epsilon)
     assert outcome.limiting_epsilon == WIDTHS * epsilon
-    caught = scores.results.copy()
+    caught = scores.frame.copy()
     caught.loc[caught["mechanism"].eq("planar_5km") & caught["metric"].eq(METRIC), "value"] = 1.0
     many = replace(
         run,
@@ -116,12 +116,12 @@ def test_an_attack_is_held_against_the_worst_case(made, epsilon):
         ),
     )
     assert swap_ceiling(outcome.limiting_epsilon, 0.0, "replace_one") > 0.999
-    assert not broken_claims(many, Scores(caught), outcome)
+    assert not broken_claims(many, Results(caught), outcome)
     # Were the claim one for any two records at this ε, the same attack would break it.
     model = outcome.model.model_copy(
         update={"privacy": outcome.model.privacy.model_copy(update={"epsilon_anywhere": None})}
     )
-    assert broken_claims(many, Scores(caught), replace(outcome, model=model))
+    assert broken_claims(many, Results(caught), replace(outcome, model=model))
 
 
 def test_what_the_game_can_show_is_said_of_the_others_alone(made):
@@ -134,7 +134,7 @@ def test_what_the_game_can_show_is_said_of_the_others_alone(made):
 
 def test_its_ledger_states_both_epsilons(made):
     _, _, run, _ = made
-    shown = view(_outcome(run))
+    shown = ledger_view(_outcome(run))
     assert shown.claim == "ε = 1, δ = 0 within 5.0\u00a0km, ε = 4,000 between any two records,"
     assert shown.releases[0].noise == "density ∝ exp(−‖e‖ / 5.0\u00a0km)"
     assert shown.releases[0].kind == "Planar Laplace noise"

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from privmix.artefacts.clean import read_clean
-from privmix.report import live
+from privmix.report.templating import embed
 
 CELL = re.compile(r'<tr[^>]*data-row="\d+"[^>]*>.*?</tr>', re.DOTALL)
 
@@ -123,11 +123,11 @@ def test_the_overview_and_the_tiles_say_what_the_results_say(results, rendered):
 
 
 def test_text_inside_the_data_cannot_end_the_script():
-    text = live.embedded({"title": "</script><script>alert(1)"})
+    text = embed({"title": "</script><script>alert(1)"})
     assert "<" not in text
     assert json.loads(text) == {"title": "</script><script>alert(1)"}
 
 
 def test_a_number_that_is_none_is_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
-        live.embedded({"gap": math.nan})
+        embed({"gap": math.nan})

@@ -14,8 +14,9 @@ from made_up_run import CHECKINS, HOMES, SURVEY, MadeUpData
 from privmix.artefacts.clean import read_clean
 from privmix.artefacts.scores import RESULT_COLUMNS
 from privmix.errors import UserError
-from privmix.report import download, live
-from privmix.report.proportions import proportions
+from privmix.report import sections, templating
+from privmix.report.sections.proportions import dataset_proportions
+from privmix.report.sections.results import attach
 
 PLAIN = MadeUpData("plain", rows=400)
 INLINE = {"a", "b", "strong", "span", "code", "wbr"}
@@ -164,6 +165,13 @@ def test_the_same_files_make_the_same_page(rendered):
     assert made_up_run.render(rendered.root, rendered.configuration) == rendered.html
 
 
+def test_every_section_is_one_module_and_one_template_of_the_same_name(rendered):
+    folder = Path(sections.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert {path.stem for path in (folder.parent / "templates/sections").iterdir()} == modules
+    assert set(re.findall(r'<section id="(\w+)"', rendered.html)) == modules - {"nearby"}
+
+
 LIBRARIES = {
     "d3.min.js": "f2094bbf6141b359722c4fe454eb6c4b0f0e42cc10cc7af921fc158fceb86539",
     "plot.umd.min.js": "4358086467740777dd788d6b27a95cebdbaefdd50c730a3060117073bd7134cb",
@@ -171,13 +179,13 @@ LIBRARIES = {
 
 
 def test_the_chart_libraries_are_those_of_their_makers_and_come_with_their_licences(rendered):
-    folder = Path(live.__file__).parent / "vendor"
+    folder = Path(templating.__file__).parent / "vendor"
     assert {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in live.LIBRARIES
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in templating.LIBRARIES
     } == LIBRARIES
     for name in ("d3", "plot"):
         assert "Permission to use, copy, modify" in (folder / f"LICENSE.{name}").read_text()
-    for library in live.libraries():
+    for library in templating.libraries():
         assert library in rendered.html
         assert "</script" not in library
 
@@ -204,12 +212,12 @@ def test_the_catalog_is_linked_where_it_lies_beside(tmp_path):
 
 def test_a_large_file_stays_beside_the_page():
     noise = np.random.default_rng(1).bytes(400_000)
-    assert download.attached("results.parquet", noise).content is None
-    assert download.attached("results.csv", b"a,b\n" * 100_000, packed=True).content is not None
+    assert attach("results.parquet", noise).content is None
+    assert attach("results.csv", b"a,b\n" * 100_000, packed=True).content is not None
 
 
 def test_the_page_is_small(rendered):
-    libraries = sum(map(len, live.libraries()))
+    libraries = sum(map(len, templating.libraries()))
     assert libraries < 500_000
     assert len(rendered.html) - libraries < 1_000_000
 
@@ -412,7 +420,7 @@ def test_an_interval_that_no_share_can_have_is_called_so(tmp_path):
     share = outcome.model.models[0].proportions[0].model_copy(update={"estimate": -0.1, "normal": (0.0, 0.0)})
     fitted = outcome.model.models[0].model_copy(update={"proportions": [share]})
     model = outcome.model.model_copy(update={"models": (fitted,)})
-    (row,) = proportions(replace(run, outcomes=(replace(outcome, model=model),)), "checkins").shown
+    (row,) = dataset_proportions(replace(run, outcomes=(replace(outcome, model=model),)), "checkins").shown
     assert row.normal.replace("\u00a0", " ") == "outside 0 to 100 %"
     assert row.estimate.replace("\u00a0", " ") == "−10 %"
 

@@ -32,7 +32,7 @@ def drawn(name: str = "roc-loss-x", label: str | None = "noisy_tree") -> figures
 
 def test_only_what_goes_on_a_page_meanwhile_is_kept():
     drawn()
-    with figures.kept("roc-") as found:
+    with figures.keep_figures("roc-") as found:
         figure = drawn()
         drawn("portrait-x")
     drawn("roc-loss-later")
@@ -40,9 +40,9 @@ def test_only_what_goes_on_a_page_meanwhile_is_kept():
 
 
 def test_named_lines_have_a_legend_in_the_file_and_the_file_is_always_the_same():
-    named, bare = (figures.file(drawn(label=label), "x", "svg") for label in ("noisy_tree", None))
+    named, bare = (figures.file_bytes(drawn(label=label), "x", "svg") for label in ("noisy_tree", None))
     assert b'id="legend_1"' in named
     assert b'id="legend_1"' not in bare
-    assert figures.file(drawn(), "x", "svg") == named
-    assert figures.file(drawn(), "x", "png") == figures.file(drawn(), "x", "png")
+    assert figures.file_bytes(drawn(), "x", "svg") == named
+    assert figures.file_bytes(drawn(), "x", "png") == figures.file_bytes(drawn(), "x", "png")
     assert not re.search(rb"<text\b", named), "letters are outlines, alike wherever the file goes"

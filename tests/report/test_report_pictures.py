@@ -7,9 +7,9 @@ import pytest
 from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts
 from privmix.artefacts.domain import Axis, Domain
 from privmix.artefacts.fitted import Fitted
-from privmix.report import portraits
+from privmix.report import model_plot
 from privmix.report.figures import SERIES, VARIABLES, drawing, series, spread, svg
-from privmix.report.outcomes import SHOWN_POINTS, material
+from privmix.report.run import SHOWN_POINTS, sample_material
 
 
 def clean_data(rows: int = 50, visibility: str = "public", geographic: bool = True) -> CleanData:
@@ -39,17 +39,17 @@ def model(mean=(0.1, 0.2), deviation=(0.01, 0.02)) -> Fitted:
 
 
 def test_nothing_of_a_sensitive_record_reaches_the_page():
-    shown = material(clean_data(visibility="sensitive"), np.random.default_rng(0))
+    shown = sample_material(clean_data(visibility="sensitive"), np.random.default_rng(0))
     assert shown.cloud.size == 0
     assert shown.places.size == 0
     assert not shown.shares
-    view = portraits.view(shown, [model()])
-    assert portraits.cloud(view, shown) is None
+    window = model_plot.plot_window(shown, [model()])
+    assert model_plot.draw_records(window, shown) is None
 
 
 def test_public_records_are_shown_in_original_units_and_not_too_many():
     clean = clean_data(rows=SHOWN_POINTS + 100)
-    shown = material(clean, np.random.default_rng(0))
+    shown = sample_material(clean, np.random.default_rng(0))
     assert len(shown.cloud) == SHOWN_POINTS
     assert np.abs(shown.cloud).max() == pytest.approx(0.3 / 0.005, rel=0.01)
     assert shown.places.tolist() == (clean.points[3:4] / 0.005).tolist()
@@ -59,53 +59,56 @@ def test_held_out_records_are_not_drawn():
     clean = clean_data()
     clean.train[:] = False
     clean.train[7] = True
-    shown = material(clean, np.random.default_rng(0))
+    shown = sample_material(clean, np.random.default_rng(0))
     assert shown.cloud.tolist() == (clean.points[7:8] / 0.005).tolist()
 
 
 def test_a_map_has_longitude_to_the_right():
-    assert portraits.shown_columns(clean_data().info.domain) == (1, 0)
-    assert portraits.shown_columns(clean_data(geographic=False).info.domain) == (0, 1)
+    assert model_plot.plot_columns(clean_data().info.domain) == (1, 0)
+    assert model_plot.plot_columns(clean_data(geographic=False).info.domain) == (0, 1)
 
 
 def test_without_records_the_window_is_two_standard_deviations_in_original_units():
-    shown = material(clean_data(visibility="sensitive", geographic=False), np.random.default_rng(0))
-    view = portraits.view(shown, [model(mean=(0.1, 0.2), deviation=(0.01, 0.02))])
-    (left, right), (low, high) = view.limits
+    shown = sample_material(clean_data(visibility="sensitive", geographic=False), np.random.default_rng(0))
+    window = model_plot.plot_window(shown, [model(mean=(0.1, 0.2), deviation=(0.01, 0.02))])
+    (left, right), (low, high) = window.limits
     assert (left + right) / 2 == pytest.approx(20.0)
     assert right - left == pytest.approx(4 * 2.0 * 1.08)  # 2σ each side of σ = 0.01/0.005, and the margin
     assert high - low == pytest.approx(4 * 4.0 * 1.08)
 
 
 def test_a_window_without_records_stays_inside_the_public_box():
-    shown = material(clean_data(visibility="sensitive", geographic=False), np.random.default_rng(0))
-    view = portraits.view(shown, [model(deviation=(5.0, 5.0))])
-    assert view.limits[0] == pytest.approx((-90 - 7.2, 90 + 7.2))
+    shown = sample_material(clean_data(visibility="sensitive", geographic=False), np.random.default_rng(0))
+    window = model_plot.plot_window(shown, [model(deviation=(5.0, 5.0))])
+    assert window.limits[0] == pytest.approx((-90 - 7.2, 90 + 7.2))
 
 
 def test_centres_out_of_view_are_counted():
-    shown = material(clean_data(geographic=False), np.random.default_rng(0))
-    view = portraits.view(shown, [model()])
-    assert portraits.out_of_view(view, model(mean=(0.0, 0.0))) == 0
-    assert portraits.out_of_view(view, model(mean=(0.0, 0.9))) == 1
+    shown = sample_material(clean_data(geographic=False), np.random.default_rng(0))
+    window = model_plot.plot_window(shown, [model()])
+    assert model_plot.centres_outside(window, model(mean=(0.0, 0.0))) == 0
+    assert model_plot.centres_outside(window, model(mean=(0.0, 0.9))) == 1
 
 
 def test_an_ellipse_around_the_whole_picture_is_counted_and_not_painted():
-    shown = material(clean_data(geographic=False), np.random.default_rng(0))  # records within ±0.3
-    view = portraits.view(shown, [model()])
+    shown = sample_material(clean_data(geographic=False), np.random.default_rng(0))  # records within ±0.3
+    window = model_plot.plot_window(shown, [model()])
     small, wide = model(mean=(0.0, 0.0), deviation=(0.1, 0.1)), model(mean=(0.0, 0.0), deviation=(0.5, 0.5))
     elongated = model(mean=(0.0, 0.0), deviation=(9.0, 0.1))
-    assert [portraits.wider(view, one) for one in (small, wide, elongated)] == [0, 1, 0]
-    drawn = [portraits.panel(view, shown, one, SERIES[0], "p", "", None) for one in (small, wide, elongated)]
+    assert [model_plot.ellipses_around(window, one) for one in (small, wide, elongated)] == [0, 1, 0]
+    drawn = [
+        model_plot.draw_model(window, shown, one, SERIES[0], "p", "", None)
+        for one in (small, wide, elongated)
+    ]
     painted = ["opacity: 0.25" in picture for picture in drawn]
     assert painted == [True, False, True]
 
 
 @pytest.mark.parametrize("latitudes", [(-2.0, 2.0), (58.0, 62.0), (-80.0, 80.0)])
 def test_a_kilometre_is_as_long_to_the_north_as_to_the_east(latitudes):
-    (left, right), (low, high) = (limits := portraits.map_window([(-10.0, 10.0), latitudes]))[0]
+    (left, right), (low, high) = (limits := model_plot.map_window([(-10.0, 10.0), latitudes]))[0]
     middle = np.radians(sum(latitudes) / 2)
-    per_degree_across = portraits.ACROSS / (right - left)
+    per_degree_across = model_plot.ACROSS / (right - left)
     per_degree_up = limits[1] / (high - low)
     assert per_degree_up * np.cos(middle) == pytest.approx(per_degree_across)
     assert left <= -10

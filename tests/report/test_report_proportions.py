@@ -8,8 +8,8 @@ from made_up_run import CHECKINS
 from test_report_pictures import clean_data
 
 from privmix.artefacts.domain import Attribute
-from privmix.report.outcomes import material
-from privmix.report.proportions import proportions
+from privmix.report.run import sample_material
+from privmix.report.sections.proportions import dataset_proportions
 
 
 def with_attribute(unit):
@@ -25,7 +25,8 @@ def with_attribute(unit):
 
 def test_true_shares_count_records_or_people_as_the_reports_do():
     shares = {
-        unit: material(with_attribute(unit), np.random.default_rng(0)).shares for unit in ("record", "person")
+        unit: sample_material(with_attribute(unit), np.random.default_rng(0)).shares
+        for unit in ("record", "person")
     }
     assert shares["record"] == {("night", "no"): 0.25, ("night", "yes"): 0.75}
     assert shares["person"] == {("night", "no"): 0.5, ("night", "yes"): 0.5}
@@ -33,7 +34,7 @@ def test_true_shares_count_records_or_people_as_the_reports_do():
 
 def test_the_first_mechanism_that_asks_is_shown_at_the_reference_budget_and_the_rest_is_kept(tmp_path):
     run, _ = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,), copies=2))
-    found = proportions(run, "checkins")
+    found = dataset_proportions(run, "checkins")
     assert found.mechanism.startswith("responses")
     assert found.epsilon == 1.0
     assert found.split == "Of ε = 1, 0.5 went to the place and 0.5 to “at night”."
@@ -54,7 +55,7 @@ def test_the_first_mechanism_that_asks_is_shown_at_the_reference_budget_and_the_
 
 def test_narrow_intervals_have_a_decimal(tmp_path):
     run, _ = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
-    wide, *_, narrow = [row for row in proportions(run, "checkins").others if row.value == "no"]
+    wide, *_, narrow = [row for row in dataset_proportions(run, "checkins").others if row.value == "no"]
     assert (wide.epsilon, narrow.epsilon) == (0.1, 10.0)
     assert "." not in wide.normal
     assert narrow.normal.count(".") == 2
@@ -63,4 +64,4 @@ def test_narrow_intervals_have_a_decimal(tmp_path):
 def test_nothing_is_shown_where_nothing_was_asked(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets=(CHECKINS,), mechanisms=("dp_em_exact",))
     run, _ = made_up_run.load(tmp_path, configuration)
-    assert proportions(run, "checkins") is None
+    assert dataset_proportions(run, "checkins") is None

@@ -62,8 +62,8 @@ def test_nothing_changed_nothing_done(project: Project):
     ("name", "old", "new"),
     [
         ("catalog/other.yaml", "made for a test", "made for two tests"),
-        ("src/privmix/report/lineage.py", "\ndef ", "\nEDITED = 1\n\n\ndef "),
-        ("src/privmix/report/templates/catalog.css", ".found", ".found, .edited"),
+        ("src/privmix/report/catalog_page.py", "\ndef ", "\nEDITED = 1\n\n\ndef "),
+        ("src/privmix/report/templates/catalog/catalog.css", ".found", ".found, .edited"),
     ],
 )
 def test_an_edited_entry_or_its_code_makes_the_catalog_alone_again(

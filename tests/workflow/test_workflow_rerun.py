@@ -114,7 +114,7 @@ def test_a_comment_or_docstring_reruns_nothing(project: Project):
 
 
 def test_editing_the_report_reruns_the_report_alone(project: Project):
-    project.edit("src/privmix/report/phrases.py", "\ndef ", "\nEDITED = 1\n\n\ndef ")
+    project.edit("src/privmix/report/format.py", "\ndef ", "\nEDITED = 1\n\n\ndef ")
     assert project.planned() == REPORT
 
 

@@ -18,8 +18,8 @@ from privmix.publish.contents import (
     SYNTHETIC_PARQUET,
     ReleasedModel,
 )
-from privmix.report.ledger_view import claim, group, theorem
-from privmix.report.phrases import TRUST, count, listing, neighbours, odds, plain
+from privmix.report.format import TRUST, count, listing, neighbours, odds, plain
+from privmix.report.ledger import claim, group, theorem
 
 HEADING = "Privacy. "  # how the argument begins in the text of a module
 

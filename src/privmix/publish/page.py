@@ -10,9 +10,9 @@ from privmix.artefacts.fitted import Fitted
 from privmix.publish import card
 from privmix.publish.card import Section
 from privmix.publish.contents import ReleasedModel
-from privmix.report import portraits
-from privmix.report.environment import environment
 from privmix.report.figures import SERIES
+from privmix.report.model_plot import draw_model, draw_records, plot_window
+from privmix.report.templating import environment
 
 POINTS = 5000  # synthetic rows that are drawn
 
@@ -30,8 +30,8 @@ def render(model: ReleasedModel, parts: Sequence[Section], rows: np.ndarray) -> 
     """The page; `rows` are synthetic coordinates (n, d)."""
     shown = Rows(model.domain, rows[:POINTS], np.empty((0, len(model.domain.axes))))
     fitted = Fitted(replicate=0, seconds=0.0, **model.normalised.model_dump())
-    view = portraits.view(shown, [fitted])
-    bitmap = portraits.cloud(view, shown)
+    window = plot_window(shown, [fitted])
+    bitmap = draw_records(window, shown)
     return (
         environment()
         .get_template("release.html")
@@ -41,8 +41,8 @@ def render(model: ReleasedModel, parts: Sequence[Section], rows: np.ndarray) -> 
             guarantee=card.guarantee(model),
             sections=parts,
             bitmap=bitmap,
-            picture=portraits.panel(
-                view, shown, fitted, SERIES[0], "model", "The released mixture", "cloud" if bitmap else None
+            picture=draw_model(
+                window, shown, fitted, SERIES[0], "model", "The released mixture", "cloud" if bitmap else None
             ),
         )
     )

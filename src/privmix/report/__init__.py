@@ -1,1 +1,1 @@
-"""The page that answers the question, made from scores and models."""
+"""The pages for readers: `page` (the report of a run, a module and a template per section) and `catalog_page`."""

@@ -1,13 +1,13 @@
 """The catalog as one self-contained page: a list that can be searched, and everything known of each dataset."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.catalog.entry import Column, Entry, FileSource, PackageSource, UrlSource
 from privmix.catalog.holding import Holding
-from privmix.report import phrases
-from privmix.report.environment import environment
-from privmix.report.lineage import Graph, Made, Way, graph
+from privmix.report import format
+from privmix.report.templating import environment
 
 VISIBILITY = {
     "public": "The records are public, so the report may draw them.",
@@ -16,6 +16,12 @@ VISIBILITY = {
 }
 SOURCES = {"url": "download", "file": "local file", "package": "Python package", "synthetic": "generator"}
 REPORTS = ("reports/summary.html", "reports/results.csv", "reports/results.parquet")
+# The drawing of a lineage, which a phone shows without shrinking:
+WIDTH = 344  # of the drawing: what a phone of 390 pixels leaves
+GAP = 30  # between the rows, where the arrows are
+PADDING = 10
+TITLE, LINE, LETTER = 18, 15, 6.7  # heights of the lines of text and width of a letter of a path, in pixels
+SIDE = 196  # width of a box that leaves room for an arrow beside it
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Planned:
+class RunPlan:
     """What the configuration makes of each of its datasets."""
 
     datasets: tuple[str, ...]
@@ -42,14 +48,82 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Item:
+class Step:
+    """A kind of file that a run makes of a dataset: what it is called, where it lies, how many there are."""
+
+    title: str
+    paths: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Everything on the way of one dataset. Without local mechanisms there is no private file."""
+
+    source: Step
+    raw: Step
+    clean: Step
+    private: Step | None
+    direct: int  # mechanisms that fit their models to the records themselves
+    models: Step
+    scores: Step
+    report: Step
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """In order."""
+        every = (self.source, self.raw, self.clean, self.private, self.models, self.scores, self.report)
+        return tuple(step for step in every if step is not None)
+
+
+@dataclass(frozen=True)
+class LineageBox:
+    """A drawn step: its place, and lines that fit into it."""
+
+    title: str
+    lines: tuple[str, ...]
+    note: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def middle(self) -> float:
+        """Where arrows meet it."""
+        return self.x + self.width / 2
+
+
+@dataclass(frozen=True)
+class LineageArrow:
+    """A straight line downwards; `label` says what goes this way."""
+
+    x: float
+    start: float
+    end: float
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class LineageGraph:
+    """The whole drawing, and the same in words."""
+
+    boxes: tuple[LineageBox, ...]
+    arrows: tuple[LineageArrow, ...]
+    width: float
+    height: float
+    words: str
+
+
+@dataclass(frozen=True)
+class CatalogItem:
     """Everything that the page says of one dataset."""
 
     holding: Holding
     in_run: bool
     origin: str
     words: str  # what a search looks through
-    lineage: Graph
+    lineage: LineageGraph
 
     @property
     def entry(self) -> Entry:
@@ -57,13 +131,13 @@ class Item:
         return self.holding.entry
 
 
-def render(holdings: Sequence[Holding], problems: Sequence[str], planned: Planned, files: Files) -> str:
+def render(holdings: Sequence[Holding], problems: Sequence[str], plan: RunPlan, files: Files) -> str:
     """The whole page as HTML; `problems` are sentences about entries that could not be read."""
     return (
         environment()
-        .get_template("catalog.html")
+        .get_template("catalog/page.html")
         .render(
-            items=[_item(holding, planned, files) for holding in holdings],
+            items=[_item(holding, plan, files) for holding in holdings],
             problems=problems,
             visibilities=VISIBILITY,
             sources=SOURCES,
@@ -77,7 +151,7 @@ def render(holdings: Sequence[Holding], problems: Sequence[str], planned: Planne
 def exact(value: float) -> str:
     """A bound or a resolution with all its digits, for it is a definition."""
     text = f"{value:,.15g}"
-    return phrases.plain(value) if "e" in text else text.replace("-", phrases.MINUS)
+    return format.plain(value) if "e" in text else text.replace("-", format.MINUS)
 
 
 def role(entry: Entry, column: Column) -> str:
@@ -91,14 +165,14 @@ def role(entry: Entry, column: Column) -> str:
     return "not used"
 
 
-def _item(holding: Holding, planned: Planned, files: Files) -> Item:
+def _item(holding: Holding, plan: RunPlan, files: Files) -> CatalogItem:
     entry = holding.entry
-    return Item(
+    return CatalogItem(
         holding=holding,
-        in_run=entry.name in planned.datasets,
+        in_run=entry.name in plan.datasets,
         origin=_origin(entry),
         words=_words(entry),
-        lineage=graph(_way(holding, planned, files)),
+        lineage=lineage_graph(_lineage(holding, plan, files)),
     )
 
 
@@ -110,7 +184,7 @@ def _origin(entry: Entry) -> str:
         return source.path
     if isinstance(source, PackageSource):
         return f"{source.item} of the Python package {source.package}"
-    return f"generator {source.generator}, seed {source.seed}, {phrases.count(source.rows, 'row')}"
+    return f"generator {source.generator}, seed {source.seed}, {format.count(source.rows, 'row')}"
 
 
 def _words(entry: Entry) -> str:
@@ -135,27 +209,78 @@ def _words(entry: Entry) -> str:
     )
 
 
-def _way(holding: Holding, planned: Planned, files: Files) -> Way:
+def _lineage(holding: Holding, plan: RunPlan, files: Files) -> Lineage:
     entry, raw, counts = holding.entry, holding.raw, holding.counts
 
     def path(pattern: str) -> str:
         return pattern.format(dataset=entry.name, mechanism="<mechanism>", epsilon="<ε>")
 
-    replaced = entry.name in planned.replaced
+    replaced = entry.name in plan.replaced
     known = counts.kept if counts else None
-    size = "" if raw is None or raw.bytes is None else phrases.count(raw.bytes, "byte")
-    records = "" if known is None else phrases.count(known, "record")
-    asked = phrases.count(len(planned.local), "local mechanism")
-    private = Made(
-        "Private reports", (path(files.private),), f"{asked}, {phrases.count(planned.reports, 'file')}"
+    size = "" if raw is None or raw.bytes is None else format.count(raw.bytes, "byte")
+    records = "" if known is None else format.count(known, "record")
+    asked = format.count(len(plan.local), "local mechanism")
+    private = Step(
+        "Private reports", (path(files.private),), f"{asked}, {format.count(plan.reports, 'file')}"
     )
-    return Way(
-        source=Made("Source", ("a local file named in the configuration" if replaced else _origin(entry),)),
-        raw=Made("Raw file", (path(files.raw),), size),
-        clean=Made("Clean records", (path(files.clean),), records),
-        private=private if planned.local else None,
-        direct=len(planned.central),
-        models=Made("Models", (path(files.model),), phrases.count(planned.jobs, "file")),
-        scores=Made("Scores", (path(files.scores),), phrases.count(planned.jobs, "file")),
-        report=Made("Report", REPORTS, "of all datasets of the run"),
+    return Lineage(
+        source=Step("Source", ("a local file named in the configuration" if replaced else _origin(entry),)),
+        raw=Step("Raw file", (path(files.raw),), size),
+        clean=Step("Clean records", (path(files.clean),), records),
+        private=private if plan.local else None,
+        direct=len(plan.central),
+        models=Step("Models", (path(files.model),), format.count(plan.jobs, "file")),
+        scores=Step("Scores", (path(files.scores),), format.count(plan.jobs, "file")),
+        report=Step("Report", REPORTS, "of all datasets of the run"),
     )
+
+
+def lineage_graph(lineage: Lineage) -> LineageGraph:
+    """Boxes from top to bottom; where records are fitted directly, an arrow passes the private files by."""
+    boxes: list[LineageBox] = []
+    top = 1.0
+    forked = lineage.private is not None and lineage.direct > 0
+    for step in lineage.steps:
+        beside = forked and step is lineage.private
+        boxes.append(_box(step, top, SIDE if beside else WIDTH - 2))
+        top = boxes[-1].y + boxes[-1].height + GAP
+    arrows: list[LineageArrow] = []
+    for above, below in itertools.pairwise(boxes):
+        x = min(above.middle, below.middle)
+        arrows.append(LineageArrow(x, above.y + above.height, below.y))
+    if forked:
+        clean, private, models = boxes[2:5]
+        passing = (private.x + private.width + WIDTH) / 2
+        arrows.append(LineageArrow(passing, clean.y + clean.height, models.y, f"{lineage.direct} central"))
+    return LineageGraph(tuple(boxes), tuple(arrows), WIDTH, top - GAP + 1, _lineage_words(lineage))
+
+
+def wrap(path: str, letters: int) -> tuple[str, ...]:
+    """A path in lines of at most that many letters, broken after a slash or a space where there is one."""
+    lines = []
+    while len(path) > letters:
+        cut = max(path.rfind(mark, 0, letters) for mark in "/ ") + 1 or letters
+        lines.append(path[:cut].rstrip(" "))
+        path = path[cut:]
+    return (*lines, path)
+
+
+def _box(step: Step, top: float, width: float) -> LineageBox:
+    letters = int((width - 2 * PADDING) / LETTER)
+    lines = tuple(line for path in step.paths for line in wrap(path, letters))
+    height = 2 * PADDING + TITLE + LINE * (len(lines) + bool(step.note))
+    return LineageBox(step.title, lines, step.note, 1, top, width, height)
+
+
+def _lineage_words(lineage: Lineage) -> str:
+    steps = [_sentence(step) for step in lineage.steps]
+    if lineage.private is not None and lineage.direct:
+        steps.append(
+            f"Fitted to the clean records directly: the models of {lineage.direct} central mechanisms."
+        )
+    return " ".join(steps)
+
+
+def _sentence(step: Step) -> str:
+    note = f" ({step.note})" if step.note else ""
+    return f"{step.title}: {', '.join(step.paths)}{note}."

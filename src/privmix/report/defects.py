@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from privmix.mechanisms.registry import module_of
 from privmix.provenance import code_version
-from privmix.report.phrases import rounded
+from privmix.report.format import three_digits
 
 FILE = resources.files("privmix.report") / "evidence" / "defects.json"
 AUDIT = ("privmix.evaluate.audit.crafted", "privmix.evaluate.audit.game", "privmix.evaluate.audit.replay")
@@ -30,7 +30,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedDefect:
     """A mistake, and the trials of the copy that has it; the first of a matrix is the code as it is."""
 
     name: str
@@ -49,7 +49,7 @@ class Planted:
     @property
     def proven(self) -> str:
         """The least ε that the game has proven in all trials."""
-        return rounded(min(trial.proven for trial in self.trials))
+        return three_digits(min(trial.proven for trial in self.trials))
 
     @property
     def finding(self) -> str:
@@ -58,7 +58,7 @@ class Planted:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class DefectMatrix:
     """All planted mistakes in one mechanism, each audited in the same way."""
 
     method: str
@@ -67,22 +67,22 @@ class Matrix:
     games: int  # runs of each world that a game plays
     python: str  # syntax trees, and so versions of code, are those of one Python
     code: str
-    rows: tuple[Planted, ...]
+    rows: tuple[PlantedDefect, ...]
 
     @property
-    def as_it_is(self) -> Planted:
+    def as_it_is(self) -> PlantedDefect:
         """The code without any mistake."""
         return self.rows[0]
 
     @property
-    def planted(self) -> tuple[Planted, ...]:
+    def planted(self) -> tuple[PlantedDefect, ...]:
         """The mistakes."""
         return self.rows[1:]
 
     @property
     def outdated(self) -> bool:
         """Whether the code has changed since, as far as this Python can tell."""
-        return self.python == this_python() and self.code != audited_code(self.method)
+        return self.python == this_python() and self.code != audit_code_version(self.method)
 
 
 def this_python() -> str:
@@ -90,11 +90,11 @@ def this_python() -> str:
     return ".".join(platform.python_version_tuple()[:2])
 
 
-def audited_code(method: str) -> str:
+def audit_code_version(method: str) -> str:
     """The version of everything that an audit of the method runs."""
     return code_version(*AUDIT, module_of(method))
 
 
-def measured() -> Matrix:
+def load_matrix() -> DefectMatrix:
     """The matrix as it was measured last."""
-    return TypeAdapter(Matrix).validate_json(FILE.read_bytes())
+    return TypeAdapter(DefectMatrix).validate_json(FILE.read_bytes())

@@ -122,7 +122,7 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
 
 
 @contextlib.contextmanager
-def kept(*beginnings: str) -> Iterator[dict[str, Figure]]:
+def keep_figures(*beginnings: str) -> Iterator[dict[str, Figure]]:
     """The pictures with such names that go on a page meanwhile: as files they must be the same, not drawn again."""
     found: dict[str, Figure] = {}
     token = _KEPT.set((beginnings, found))
@@ -132,7 +132,7 @@ def kept(*beginnings: str) -> Iterator[dict[str, Figure]]:
         _KEPT.reset(token)
 
 
-def file(figure: Figure, name: str, kind: Literal["svg", "png"]) -> bytes:
+def file_bytes(figure: Figure, name: str, kind: Literal["svg", "png"]) -> bytes:
     """A figure that a page shows as a file for papers: the light scheme on white, letters as outlines.
 
     Lines that have names get a legend, which on a page stands beside the figure.

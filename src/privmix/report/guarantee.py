@@ -2,13 +2,15 @@
 
 import math
 
-from privmix.report.outcomes import Outcome, Run
-from privmix.report.phrases import count, neighbours, plain
+from privmix.evaluate.limits import swap_ceiling
+from privmix.report.format import count, neighbours, plain
+from privmix.report.results import Results
+from privmix.report.run import Outcome, RunResults
 
 MEANINGLESS = 20.0  # an ε that allows odds to change more than a hundred million times
 
 
-def guarantee(run: Run, best: Outcome) -> str | None:
+def describe_guarantee(best: Outcome) -> str | None:
     """The claim in words."""
     if best.model is None:
         return None
@@ -21,7 +23,12 @@ def guarantee(run: Run, best: Outcome) -> str | None:
     )
 
 
-def protected_unit(run: Run) -> str | None:
+def auc_ceiling(results: Results, outcome: Outcome) -> float:
+    """The AUC that no attack on one protected unit exceeds in expectation."""
+    return swap_ceiling(outcome.limiting_epsilon, outcome.claimed_delta, results.relation(*outcome.key))
+
+
+def protected_unit(run: RunResults) -> str | None:
     """Whom the models of this run protect, in a few words; None where nothing is private."""
     units = {o.model.privacy.unit for o in run.outcomes if o.private and o.model and not o.model.failure}
     if units == {"record"}:
@@ -31,7 +38,7 @@ def protected_unit(run: Run) -> str | None:
     return "one record, or all records of one person where the ledger says so" if units else None
 
 
-def left_to_people(run: Run, best: Outcome) -> str | None:
+def group_privacy(run: RunResults, best: Outcome) -> str | None:
     """What group privacy leaves to a person with many records; None where the unit is all that a person has.
 
     k records cost (kε, k e^((k-1)ε) δ) (Dwork and Roth 2014, Theorem 2.2; Vadhan 2017, Lemma 2.2).
@@ -49,3 +56,15 @@ def left_to_people(run: Run, best: Outcome) -> str | None:
         return f"{start}, and group privacy promises nothing {who}: δ grows beyond 1."
     name = ", a protection in name only" if whole > MEANINGLESS else ""
     return f"{start}, to {plain(whole)} {who}{name}."
+
+
+def why_unlimited(run: RunResults, dataset: str) -> str | None:
+    """Why the guarantee sets no limit to the average attack; None where it does, or where nothing is known."""
+    if dataset not in run.materials or run.materials[dataset].protects_people:
+        return None
+    sentence = (
+        "The guarantee at ε is for one record; people here hold several, so it hardly limits an attack on all of a "
+        "person's records"
+    )
+    person = run.worst_person(dataset)
+    return f"{sentence}; the limit on one record is shown for {person}." if person else f"{sentence}."

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 
 from privmix.mechanisms import registry
-from privmix.report.outcomes import Run
+from privmix.report.run import RunResults
 
 # What each method promises, and when to take it: as in the README's table, which a test compares.
 PROMISES = {
@@ -68,7 +68,7 @@ class MechanismRow:
     means: str  # its parameters in words
 
 
-def mechanism_rows(run: Run) -> list[MechanismRow]:
+def mechanism_rows(run: RunResults) -> list[MechanismRow]:
     """Every mechanism, in the order of the configuration."""
     rows = []
     for name, chosen in run.settings.mechanisms.items():

@@ -11,17 +11,17 @@ from privmix import sweep
 from privmix.artefacts.writing import replacing
 from privmix.catalog.export import package
 from privmix.catalog.holding import read_all
-from privmix.report.catalog_page import Files, Planned, render
+from privmix.report.catalog_page import Files, RunPlan, render
 from privmix.stages import run
 
 FILES = Files(sweep.RAW, sweep.CLEAN, sweep.PRIVATE, sweep.MODEL, sweep.SCORES)
 
 
-def planned(checked: sweep.Sweep) -> Planned:
+def run_plan(checked: sweep.Sweep) -> RunPlan:
     """What the run makes of each of its datasets."""
     jobs = [job for job in checked.jobs() if job.dataset == checked.settings.datasets[0]]
     local = {name: mechanism.randomises_records for name, mechanism in checked.mechanisms.items()}
-    return Planned(
+    return RunPlan(
         datasets=checked.settings.datasets,
         replaced=tuple(checked.settings.sources),
         local=tuple(name for name in local if local[name]),
@@ -41,7 +41,7 @@ def write(
     checked = sweep.plan(dict(configuration))
     holdings, problems = read_all(folders or checked.settings.catalog_dirs, sweep.RAW, sweep.CLEAN)
     described = json.dumps(package(holdings, descriptor.parent), indent=2, ensure_ascii=False) + "\n"
-    page = render(holdings, problems, planned(checked), FILES)
+    page = render(holdings, problems, run_plan(checked), FILES)
     for path, text in ((descriptor, described), (html, page)):
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")

@@ -19,12 +19,21 @@ from privmix.artefacts.part import read_json
 from privmix.artefacts.scores import ScoresInfo
 from privmix.artefacts.writing import replacing
 from privmix.privacy.streams import stream
-from privmix.report import figures, frames, page, stage_usage
-from privmix.report.answer import answers
-from privmix.report.audits import proven_rows, with_shared_noise
-from privmix.report.download import attached
-from privmix.report.outcomes import Material, Outcome, Run, in_order, material
-from privmix.report.stage_usage import StageUsage
+from privmix.report import figures, page
+from privmix.report.audit_findings import bound_rows, mark_shared_noise
+from privmix.report.results import Results, collect, to_table
+from privmix.report.run import (
+    Material,
+    Outcome,
+    RunResults,
+    StageUsage,
+    parse_benchmark,
+    sample_material,
+    sort_outcomes,
+    summarize_stage,
+)
+from privmix.report.sections.answer import answers
+from privmix.report.sections.results import attach
 from privmix.stages import run as run_stage
 
 PAPER = ("frontier-", "roc-", "proven")  # how the names of the charts begin that papers show
@@ -57,7 +66,7 @@ def read_materials(settings: sweep.Settings) -> dict[str, Material]:
     """What may be shown of every dataset that was cleaned."""
     paths = {name: Path(sweep.CLEAN.format(dataset=name)) for name in settings.datasets}
     return {
-        name: material(read_clean(path), stream(settings.master_seed, name, "points shown"))
+        name: sample_material(read_clean(path), stream(settings.master_seed, name, "points shown"))
         for name, path in paths.items()
         if path.exists()
     }
@@ -68,8 +77,8 @@ def read_usage(planned: sweep.Sweep) -> tuple[StageUsage, ...]:
     stages = []
     for stage in sweep.BENCHMARKS:
         paths = [Path(path) for path in planned.measured(stage)]
-        found = [stage_usage.read(path.read_text()) for path in paths if path.exists()]
-        stages.append(stage_usage.of_stage(stage, len(paths), [job for job in found if job]))
+        found = [parse_benchmark(path.read_text()) for path in paths if path.exists()]
+        stages.append(summarize_stage(stage, len(paths), [job for job in found if job]))
     return tuple(stage for stage in stages if stage.planned)
 
 
@@ -81,7 +90,7 @@ def write_figures(folder: Path, charts: Mapping[str, Figure]) -> None:
             continue
         for kind in ("svg", "png"):
             with replacing(folder / f"{name.removesuffix('-wide')}.{kind}") as temporary:
-                temporary.write_bytes(figures.file(figure, name, kind))
+                temporary.write_bytes(figures.file_bytes(figure, name, kind))
 
 
 def main() -> None:
@@ -96,40 +105,37 @@ def main() -> None:
 
     configuration = json.loads(arguments.configuration)
     planned = sweep.plan(configuration)
-    run = Run(
+    run = RunResults(
         settings=planned.settings,
         configuration=configuration,
         entries=planned.entries,
-        outcomes=in_order(with_shared_noise(read_outcome(job, planned) for job in planned.jobs())),
+        outcomes=sort_outcomes(mark_shared_noise(read_outcome(job, planned) for job in planned.jobs())),
         materials=read_materials(planned.settings),
         provenance=provenance.here(),
         usage=read_usage(planned),
     )
     tables = [outcome.scores for outcome in run.outcomes if outcome.scores is not None]
-    results = frames.collect([*tables, proven_rows(run.outcomes)])
-    scores = frames.Scores(results)
-    found = answers(run, scores)
-    csv = results.to_csv(index=False, lineterminator="\n").encode()
+    results = Results(collect([*tables, bound_rows(run.outcomes)]))
+    csv = results.frame.to_csv(index=False, lineterminator="\n").encode()
     sink = pa.BufferOutputStream()
-    pq.write_table(frames.to_table(results), sink, compression="zstd")
+    pq.write_table(to_table(results.frame), sink, compression="zstd")
     parquet = sink.getvalue().to_pybytes()
     for path, content in ((arguments.csv, csv), (arguments.parquet, parquet)):
         with replacing(path) as temporary:
             temporary.write_bytes(content)
-    with figures.kept(*PAPER) as charts:
+    with figures.keep_figures(*PAPER) as charts:
         html = page.render(
             run,
-            scores,
-            found,
-            attached(beside(arguments.csv, arguments.html), csv, packed=True),
-            attached(beside(arguments.parquet, arguments.html), parquet),
+            results,
+            attach(beside(arguments.csv, arguments.html), csv, packed=True),
+            attach(beside(arguments.parquet, arguments.html), parquet),
             catalog=CATALOG if (arguments.html.parent / CATALOG).exists() else None,
         )
     with replacing(arguments.html) as temporary:
         temporary.write_text(html, encoding="utf-8")
     if arguments.figures:
         write_figures(arguments.figures, charts)
-    for answer in found:
+    for answer in answers(run, results):
         print(f"{answer.dataset}, {answer.trust}: {answer.headline}")
     print(f"The report is {arguments.html}")
 

@@ -1,13 +1,13 @@
 """Changes of what the page says of claims."""
 
 from changes.change import change
-from changes.places import ANSWER, OF_NEARBY, OUTCOMES
+from changes.places import ANSWER, OF_NEARBY, RUN_RESULTS
 
 CHANGES = (
     change(
         "planar attack held against the epsilon of the distance",
         OF_NEARBY + "::test_an_attack_is_held_against_the_worst_case",
-        (OUTCOMES, "return self.epsilon if anywhere is None else anywhere", "return self.epsilon"),
+        (RUN_RESULTS, "return self.epsilon if anywhere is None else anywhere", "return self.epsilon"),
     ),
     change(
         "planar mechanisms among the answers",

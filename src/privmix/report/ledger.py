@@ -1,0 +1,134 @@
+"""A ledger in words: equal releases in one line, what noise each had, and what they add up to."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.statement import Privacy
+from privmix.report.format import distance, listing, plain, three_digits
+
+ANSWER = "a_"  # how randomised response labels what it asks about an attribute
+KINDS = {
+    "gaussian": "Gaussian noise",
+    "sampled_gaussian": "Gaussian noise on a random sample",
+    "laplace": "Laplace noise",
+    "randomized_response": "Randomized response",
+    "selection": "Private choice",
+    "decomposition": "Shape of a private tree",
+    "planar_laplace": "Planar Laplace noise",
+}
+THEOREMS = {
+    "linear": "Basic composition: the ε of all releases add up, and so do the δ.",
+    "advanced": "Advanced composition (Kairouz, Oh, Viswanath 2015): ε grows with the root of the number of releases.",
+    "zcdp": "Zero-concentrated privacy (Bun, Steinke 2016): ρ adds up, then one conversion to (ε, δ).",
+    "rdp": "Rényi privacy, the moments accountant (Mironov 2017): divergences add up order by order.",
+    "exact": "Exact composition: Gaussian releases are one Gaussian (Dong, Roth, Su 2022); "
+    "mixed kinds, and releases on random samples, go through privacy-loss distributions.",
+    "split": "The ε of pure releases add up; Gaussian releases are one Gaussian (Dong, Roth, Su 2022); "
+    "and the two parts add up.",
+}
+
+
+@dataclass(frozen=True)
+class ReleaseGroup:
+    """Releases of one kind and purpose."""
+
+    kind: str
+    label: str
+    count: int
+    noise: str
+
+
+def claim(privacy: Privacy) -> str:
+    """What the ledger adds up to; where that is for a distance, also what it is between any two records."""
+    words = f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}"
+    if privacy.epsilon_anywhere is None:
+        return words
+    within = distance(privacy.within_m / 1000)
+    return f"{words} within {within}, ε = {three_digits(privacy.epsilon_anywhere)} between any two records,"
+
+
+def theorem(privacy: Privacy) -> str | None:
+    """How the releases add up, in words."""
+    words = THEOREMS.get(privacy.accountant)
+    if words is None or not any(row["kind"] == "selection" for row in privacy.ledger):
+        return words
+    return f"{words} The ε of the private choice is added to theirs."
+
+
+def split(model: ModelFile) -> str | None:
+    """How a budget is shared between the coordinates and the answers about attributes, where any are asked."""
+    spent: dict[str, float] = {}
+    for row in model.privacy.ledger:
+        if row["label"].startswith(ANSWER):
+            name = f"“{row['label'].removeprefix(ANSWER).replace('_', ' ')}”"
+            spent[name] = spent.get(name, 0.0) + row["count"] * row["epsilon"]
+    if not spent:
+        return None
+    whole, place = model.privacy.epsilon, "place" if _is_geographic(model) else "coordinates"
+    went = f"Of ε = {three_digits(whole)}, {three_digits(whole - sum(spent.values()))} went to the {place}"
+    if len(spent) > 1 and len({three_digits(epsilon) for epsilon in spent.values()}) == 1:
+        return f"{went} and {three_digits(max(spent.values()))} to each of {listing(list(spent))}."
+    each = [f"{three_digits(epsilon)} to {name}" for name, epsilon in spent.items()]
+    return f"{went}{' and ' if len(each) == 1 else ', '}{listing(each)}."
+
+
+def _is_geographic(model: ModelFile) -> bool:
+    return all(axis.geographic for axis in model.domain.axes)
+
+
+def exceeds_budget(privacy: Privacy) -> bool:
+    """Whether a claim is above its budget, beyond rounding."""
+    rounding = 1 + 1e-9
+    return (
+        privacy.epsilon > privacy.budget_epsilon * rounding or privacy.delta > privacy.budget_delta * rounding
+    )
+
+
+def group(ledger: tuple[dict[str, Any], ...]) -> tuple[ReleaseGroup, ...]:
+    """Releases that differ only in the numbers of their labels (an iteration, a component) as one line."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in ledger:
+        stem = re.sub(r"\d+", "#", row["label"])
+        groups.setdefault((row["kind"], stem), []).append(row)
+    return tuple(
+        ReleaseGroup(
+            kind=KINDS.get(kind, kind.replace("_", " ")),
+            label=_label(rows[0]["label"] if len(rows) == 1 else stem),
+            count=sum(row.get("count", 1) for row in rows),
+            noise=_noise(kind, rows),
+        )
+        for (kind, stem), rows in groups.items()
+    )
+
+
+def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
+    if kind == "gaussian":
+        return f"σ = {_span(rows, 'multiplier')} Δ₂"
+    if kind == "sampled_gaussian":
+        return f"σ = {_span(rows, 'multiplier')} Δ₂, each unit in the sample with probability {_span(rows, 'rate')}"
+    if kind == "laplace":
+        return f"scale = Δ₁ / {_span(rows, 'epsilon')}"
+    if kind in ("randomized_response", "decomposition"):
+        return f"ε = {_span(rows, 'epsilon', three_digits)}"
+    if kind == "planar_laplace":
+        metres = [row["scale_m"] / 1000 for row in rows]
+        return f"density ∝ exp(−‖e‖ / {distance(max(metres))})"
+    names = [key for key in rows[0] if key not in ("kind", "label", "count")]
+    return ", ".join(f"{name} = {_span(rows, name)}" for name in names)
+
+
+def _label(label: str) -> str:
+    """A report column's name in words."""
+    return f"answer: {label.removeprefix(ANSWER).replace('_', ' ')}" if label.startswith(ANSWER) else label
+
+
+def _span(rows: list[dict[str, Any]], key: str, form: Callable[[float], str] = plain) -> str:
+    """One value, or the range of the values."""
+    values = [row[key] for row in rows]
+    if not all(isinstance(value, (int, float)) for value in values):
+        return ", ".join(sorted({str(value) for value in values}))
+    low, high = form(min(values)), form(max(values))
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,132 @@
+"""The tidy results of a run, the gap to the best non-private model, and means with intervals."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from scipy.special import stdtrit
+
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.scores import RESULT_COLUMNS, RESULT_SCHEMA
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over replicates with its interval; without an interval where there is one replicate."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    count: int
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the interval's width."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+def estimate(values: Iterable[float]) -> Estimate:
+    """Mean and Student's 95 % interval over replicates: mean ± t(n-1) s/√n."""
+    sample = np.asarray(list(values), dtype=float)
+    mean = float(sample.mean())
+    if len(sample) < 2 or not np.isfinite(sample).all():
+        return Estimate(mean, None, None, len(sample))
+    quantile = float(stdtrit(len(sample) - 1, (1 + CONFIDENCE) / 2))
+    half = quantile * float(sample.std(ddof=1)) / math.sqrt(len(sample))
+    return Estimate(mean, mean - half, mean + half, len(sample))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The non-private model against which a dataset's gaps are measured."""
+
+    mechanism: str
+    replicate: int
+    holdout_loglik: float
+
+
+def best_non_private(results: pd.DataFrame, dataset: str) -> Baseline | None:
+    """The non-private model with the best training likelihood; held-out data takes no part in the choice."""
+    rows = results[(results["dataset"] == dataset) & np.isinf(results["epsilon"])]
+    wide = rows.pivot(index=["mechanism", "replicate"], columns="metric", values="value")
+    if not {"train_loglik", "holdout_loglik"} <= set(wide.columns):
+        return None
+    wide = wide.dropna(subset=["train_loglik", "holdout_loglik"])
+    if wide.empty:
+        return None
+    mechanism, replicate = wide["train_loglik"].idxmax()
+    return Baseline(mechanism, int(replicate), float(wide.loc[(mechanism, replicate), "holdout_loglik"]))
+
+
+def uniform_loglik(domain: Domain) -> float:
+    """Log density of the uniform distribution on the public box, in normalised coordinates."""
+    return float(-np.log(domain.upper - domain.lower).sum())
+
+
+def collect(tables: Iterable[pa.Table]) -> pd.DataFrame:
+    """All scores with the `holdout_gap` of every model, in the columns and the order of `results.csv`."""
+    parts = [table.select(RESULT_COLUMNS).cast(RESULT_SCHEMA) for table in tables]
+    scores = pa.concat_tables([RESULT_SCHEMA.empty_table(), *parts]).to_pandas()
+    gaps = [scores]
+    for dataset in scores["dataset"].unique():
+        baseline = best_non_private(scores, dataset)
+        if baseline is not None:
+            of_dataset = (scores["dataset"] == dataset) & (scores["metric"] == "holdout_loglik")
+            gap = scores[of_dataset].assign(metric="holdout_gap")
+            gaps.append(gap.assign(value=gap["value"] - baseline.holdout_loglik))
+    order = ["dataset", "mechanism", "epsilon", "replicate", "metric"]
+    return pd.concat(gaps).sort_values(order, kind="stable", ignore_index=True)[list(RESULT_COLUMNS)]
+
+
+def to_table(results: pd.DataFrame) -> pa.Table:
+    """The results as an Arrow table with nothing of pandas in it."""
+    return pa.Table.from_pandas(results, schema=RESULT_SCHEMA, preserve_index=False).replace_schema_metadata(
+        None
+    )
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results, asked by name."""
+
+    frame: pd.DataFrame
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, str, float, str], list[float]]:
+        groups = self.frame.groupby(["dataset", "mechanism", "epsilon", "metric"], sort=False)["value"]
+        return {key: list(values) for key, values in groups}
+
+    @cached_property
+    def _relations(self) -> dict[tuple[str, str, float], str]:
+        return self.frame.groupby(["dataset", "mechanism", "epsilon"])["relation"].first().to_dict()
+
+    def estimate(self, dataset: str, mechanism: str, epsilon: float, metric: str) -> Estimate | None:
+        """A metric over the replicates, or None where it was not measured."""
+        values = self._values.get((dataset, mechanism, epsilon, metric))
+        return estimate(values) if values else None
+
+    def values(self, dataset: str, mechanism: str, epsilon: float, metric: str) -> list[float]:
+        """A metric of each replicate."""
+        return self._values.get((dataset, mechanism, epsilon, metric), [])
+
+    def relation(self, dataset: str, mechanism: str, epsilon: float) -> str:
+        """The neighbouring relation under which these models are private."""
+        return self._relations[dataset, mechanism, epsilon]
+
+    def metrics(self, dataset: str) -> set[str]:
+        """What was measured on a dataset."""
+        return set(self.frame.loc[self.frame["dataset"] == dataset, "metric"])
+
+    @cached_property
+    def _baselines(self) -> dict[str, Baseline | None]:
+        return {name: best_non_private(self.frame, name) for name in self.frame["dataset"].unique()}
+
+    def baseline(self, dataset: str) -> Baseline | None:
+        """The dataset's best non-private model."""
+        return self._baselines.get(dataset)

@@ -1,0 +1,243 @@
+"""What a report is made from: the outcome of every job, what may be shown of each dataset, what stages used."""
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+
+from privmix.artefacts.audit import Audit
+from privmix.artefacts.clean import CleanData, CleanInfo
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.model import ModelFile
+from privmix.artefacts.scores import ScoresInfo
+from privmix.artefacts.statement import Trust, holds_anywhere, randomises_records
+from privmix.catalog.entry import Entry
+from privmix.provenance import Provenance
+from privmix.settings import Settings
+
+SHOWN_POINTS = 5000
+NOT_MADE = "Not made: the job did not run or did not finish; its log says why."
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What there is of one (dataset, mechanism, epsilon); a part that was not made is None."""
+
+    dataset: str
+    mechanism: str
+    method: str
+    trust: str
+    epsilon: float
+    model: ModelFile | None = None
+    scores: pa.Table | None = None
+    scores_info: ScoresInfo | None = None
+    audit: Audit | None = None  # of the mechanism at this epsilon, whatever the dataset
+
+    @property
+    def key(self) -> tuple[str, str, float]:
+        """Under which its numbers stand among the results."""
+        return self.dataset, self.mechanism, self.epsilon
+
+    @property
+    def private(self) -> bool:
+        """Whether the job spends a finite budget."""
+        return math.isfinite(self.epsilon)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its ε is one for any two records, so that it may stand beside the ε of others."""
+        return holds_anywhere(self.trust)
+
+    @property
+    def randomises_records(self) -> bool:
+        """Whether each record is randomised before anyone stores it."""
+        return randomises_records(self.trust)
+
+    @property
+    def limiting_epsilon(self) -> float:
+        """The ε that limits an attacker who may compare any two records."""
+        anywhere = self.model.privacy.epsilon_anywhere if self.model else None
+        return self.epsilon if anywhere is None else anywhere
+
+    @property
+    def claimed_delta(self) -> float:
+        """The δ of the claim; without a model file that of the budget, which is no smaller."""
+        return self.scores["delta"][0].as_py() if self.model is None else self.model.privacy.delta
+
+    @property
+    def failure(self) -> str | None:
+        """Why there is no result, or None where there is one."""
+        for part in (self.model, self.scores_info):
+            if part is not None and part.failure:
+                return part.failure
+        return NOT_MADE if self.model is None or self.scores is None else None
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the page may show of a dataset's records. A sensitive dataset shows nothing of them."""
+
+    info: CleanInfo
+    protects_people: bool  # whether the protected unit is all that a person has here
+    most_records: int | None  # of one person in training; None where that is sensitive
+    cloud: np.ndarray  # (n, d) training records in original units
+    places: np.ndarray  # (m, d) where the isolated people are, in original units
+    shares: Mapping[
+        tuple[str, str], float
+    ]  # (attribute, value) -> true share among training records, or people
+
+    @property
+    def domain(self) -> Domain:
+        """What is public about the records."""
+        return self.info.domain
+
+    @property
+    def shows_counts(self) -> bool:
+        """Whether exact counts and hashes of the records may stand on a page."""
+        return self.domain.visibility != "sensitive"
+
+
+def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
+    """A sample of the records, the isolated places and the true shares, unless the data is sensitive."""
+    domain = clean.info.domain
+    protects_people = domain.unit == "person" or len(np.unique(clean.person)) == len(clean.person)
+    if domain.visibility == "sensitive":
+        nothing = np.empty((0, len(domain.axes)))
+        return Material(clean.info, protects_people, None, nothing, nothing, {})
+    rows = np.flatnonzero(clean.train)
+    if len(rows) > SHOWN_POINTS:
+        rows = np.sort(rng.choice(rows, SHOWN_POINTS, replace=False))
+    _, whose, records = np.unique(clean.person[clean.train], return_inverse=True, return_counts=True)
+    # Where people are the unit, each answers for one of their records: all count the same.
+    weights = 1 / records[whose] if domain.unit == "person" else np.ones(len(whose))
+    shares = {
+        (attribute.name, value): float(
+            np.average(clean.codes[attribute.name][clean.train] == code, weights=weights)
+        )
+        for attribute in domain.attributes
+        for code, value in enumerate(attribute.values)
+    }
+    return Material(
+        info=clean.info,
+        protects_people=protects_people,
+        most_records=int(records.max(initial=1)),
+        cloud=domain.restore(clean.points[rows]),
+        places=domain.restore(clean.points[clean.isolated_rows]),
+        shares=shares,
+    )
+
+
+def sort_outcomes(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Without privacy first, then by trust: central, local, distance; each in the order of the configuration."""
+    return tuple(
+        sorted(outcomes, key=lambda outcome: (outcome.private, get_args(Trust).index(outcome.trust)))
+    )
+
+
+@dataclass(frozen=True)
+class JobUsage:
+    """What one job has used; None where nobody looked in time."""
+
+    seconds: float
+    memory_mb: float | None
+
+
+@dataclass(frozen=True)
+class StageUsage:
+    """What the jobs of one stage have used, as far as it was measured."""
+
+    stage: str
+    planned: int
+    measured: int
+    total_seconds: float | None
+    largest_seconds: float | None
+    largest_mb: float | None
+
+    @property
+    def unmeasured(self) -> int:
+        """How many of its jobs ran without being measured, or did not run."""
+        return self.planned - self.measured
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """Everything that one report tells."""
+
+    settings: Settings
+    configuration: Mapping[str, object]  # as the user gave it
+    entries: Mapping[str, Entry]
+    outcomes: tuple[Outcome, ...]  # as `sort_outcomes` puts them
+    materials: Mapping[str, Material]  # without the datasets that were not cleaned
+    provenance: Provenance
+    usage: tuple[StageUsage, ...] = ()  # of the stages before the report
+
+    @property
+    def trust(self) -> dict[str, str]:
+        """Trust model of every mechanism."""
+        return {outcome.mechanism: outcome.trust for outcome in self.outcomes}
+
+    @property
+    def private(self) -> list[str]:
+        """The mechanisms that spend a budget, central ones first."""
+        return list(dict.fromkeys(outcome.mechanism for outcome in self.outcomes if outcome.private))
+
+    def of(self, dataset: str) -> list[Outcome]:
+        """The outcomes of one dataset, in order."""
+        return [outcome for outcome in self.outcomes if outcome.dataset == dataset]
+
+    def worst_person(self, dataset: str) -> str | None:
+        """The name in the catalog of the isolated person who was attacked, or None where nobody was."""
+        infos = (outcome.scores_info for outcome in self.of(dataset))
+        return next((info.worst_person for info in infos if info and info.worst_person), None)
+
+    def limits_average(self, dataset: str) -> bool:
+        """Whether the guarantee limits an attack that tells members from held-out people."""
+        return dataset in self.materials and self.materials[dataset].protects_people
+
+    @property
+    def epsilons(self) -> list[float]:
+        """The budgets of the sweep in order; empty when nothing is private."""
+        return sorted({outcome.epsilon for outcome in self.outcomes if outcome.private})
+
+    @property
+    def reference_epsilon(self) -> float | None:
+        """The epsilon of the sweep nearest to 1 in ratio; None when nothing is private."""
+        return min(self.epsilons, key=lambda epsilon: abs(math.log(epsilon)), default=None)
+
+
+def parse_benchmark(text: str) -> JobUsage | None:
+    """The last line of a Snakemake benchmark file; None where it holds no time, as after a crash.
+
+    A file has one line of a job's last run: its seconds (`s`) and the largest memory that Snakemake met when it looked
+    (`max_rss`, in MB of 2^20 bytes). Snakemake looks every half second at first and every half minute later, and at a
+    short job perhaps never: then it writes no number, and none is shown.
+    """
+    lines = list(csv.DictReader(text.splitlines(), delimiter="\t"))
+    seconds = _number(lines[-1].get("s")) if lines else None
+    return None if seconds is None else JobUsage(seconds, _number(lines[-1].get("max_rss")))
+
+
+def summarize_stage(stage: str, planned: int, jobs: Sequence[JobUsage]) -> StageUsage:
+    """The sum and the largest of what was measured."""
+    seconds = [job.seconds for job in jobs]
+    memory = [job.memory_mb for job in jobs if job.memory_mb is not None]
+    return StageUsage(
+        stage=stage,
+        planned=planned,
+        measured=len(jobs),
+        total_seconds=math.fsum(seconds) if seconds else None,
+        largest_seconds=max(seconds, default=None),
+        largest_mb=max(memory, default=None),
+    )
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None

@@ -1,0 +1,29 @@
+"""The data section: what is known of each dataset, as far as it may be told."""
+
+from dataclasses import dataclass
+
+from privmix.catalog.entry import Entry
+from privmix.report.run import Material, RunResults
+from privmix.report.sections import PageSection
+
+
+@dataclass(frozen=True)
+class DatasetCard:
+    """One dataset."""
+
+    entry: Entry
+    material: Material | None  # None where it was not cleaned
+
+
+@dataclass(frozen=True)
+class DataSection(PageSection):
+    """The datasets of the run."""
+
+    datasets: tuple[DatasetCard, ...]
+
+
+def build(run: RunResults) -> DataSection:
+    """The section."""
+    return DataSection(
+        tuple(DatasetCard(run.entries[name], run.materials.get(name)) for name in run.settings.datasets)
+    )

@@ -1,0 +1,305 @@
+"""The models section: fitted models over the records, side by side, and one of any ε as the reader chooses."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+
+from privmix.artefacts.fitted import Fitted
+from privmix.report import model_plot
+from privmix.report.figures import INK, Series, series
+from privmix.report.format import count, interval, nats, plain
+from privmix.report.model_plot import PlotWindow
+from privmix.report.results import Results
+from privmix.report.run import Material, Outcome, RunResults
+from privmix.report.sections import PageSection
+
+BINS = 60
+
+
+@dataclass(frozen=True)
+class Component:
+    """A Gaussian in the drawn coordinates and original units: one mean and variance, or two and three."""
+
+    weight: float
+    mean: tuple[float, ...]
+    covariance: tuple[float, ...]  # the upper triangle
+    seen: bool  # whether any of its ellipse is inside the picture
+
+
+@dataclass(frozen=True)
+class ExplorerFit:
+    """A model and what is said of it, or why there is none."""
+
+    epsilon: float | None
+    words: str
+    about: str
+    unseen: str
+    components: tuple[Component, ...]
+    failure: str | None
+
+
+@dataclass(frozen=True)
+class ExplorerMechanism:
+    """All models of one mechanism on one dataset, in the order of ε."""
+
+    mechanism: str
+    label: str
+    colour: str
+    fits: tuple[ExplorerFit, ...]
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """One dataset's models, and the window in which all of them are drawn."""
+
+    dataset: str
+    axes: tuple[str, ...]
+    limits: tuple[tuple[float, float], ...]
+    shape: float  # height by width
+    epsilons: tuple[str, ...]
+    start: str  # the mechanism that is drawn first: the best at the reference ε
+    reference: int  # position of the reference ε
+    baseline: (
+        ExplorerMechanism | None
+    )  # None where the records are sensitive, or nothing was fitted without privacy
+    mechanisms: tuple[ExplorerMechanism, ...]
+    places: tuple[tuple[float, ...], ...]
+    cloud: bool
+    histogram: tuple[tuple[float, float, float], ...]  # from, to, density; where one coordinate is drawn
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One model's picture, or why there is none."""
+
+    mechanism: str
+    look: Series | None
+    epsilon: float
+    picture: Markup | None
+    gap: str
+    unseen: str
+    failure: str | None
+
+
+@dataclass(frozen=True)
+class ModelPictures:
+    """The small multiples of one dataset."""
+
+    panels: tuple[Panel, ...]
+    bitmap: str | None
+    records: int
+    flat: bool  # whether two coordinates are drawn, not one
+    projected: bool
+    explorer: Explorer | None  # the models of every ε, for scripts
+
+
+@dataclass(frozen=True)
+class DatasetModels:
+    """The models of one dataset, and what may be said of the records beside them."""
+
+    name: str
+    title: str
+    pictures: ModelPictures | None
+    material: Material | None
+    person: str | None  # the most exposed one
+
+
+@dataclass(frozen=True)
+class ModelsSection(PageSection):
+    """The models of every dataset."""
+
+    datasets: tuple[DatasetModels, ...]
+
+    @property
+    def script_data(self) -> Mapping[str, object]:
+        """The explorers."""
+        shown = [dataset.pictures for dataset in self.datasets if dataset.pictures]
+        return {"explorers": [pictures.explorer for pictures in shown if pictures.explorer]}
+
+
+def build(run: RunResults, results: Results) -> ModelsSection:
+    """The section."""
+    looks, reference = series(run.private, run.trust), run.reference_epsilon
+    datasets = []
+    for name in run.settings.datasets:
+        material = run.materials.get(name)
+        pictures = (
+            model_pictures(results, name, run.of(name), looks, material, reference) if material else None
+        )
+        person = run.worst_person(name)
+        datasets.append(DatasetModels(name, run.entries[name].title, pictures, material, person))
+    return ModelsSection(tuple(datasets))
+
+
+def model_pictures(
+    results: Results,
+    dataset: str,
+    outcomes: list[Outcome],
+    looks: dict[str, Series],
+    material: Material,
+    reference: float | None,
+) -> ModelPictures | None:
+    if (
+        material.domain.visibility == "sensitive"
+    ):  # a non-private model may sit on a person: it tells of records
+        outcomes = [outcome for outcome in outcomes if outcome.private]
+    shown = [outcome for outcome in outcomes if not outcome.private or outcome.epsilon == reference]
+    drawn = [(outcome, model_to_draw(results, outcome)) for outcome in shown]
+    models = [model for _, model in drawn if model]
+    if not models:
+        return None
+    window = model_plot.plot_window(material, models)
+    bitmap = model_plot.draw_records(window, material)
+    panels = []
+    for outcome, model in drawn:
+        look = looks.get(outcome.mechanism)
+        words = f"ε = {plain(outcome.epsilon)}" if outcome.private else "no privacy"
+        words += "" if outcome.comparable else " for nearby places"
+        gap = results.estimate(*outcome.key, "holdout_gap")
+        picture, unseen = None, ""
+        if model:
+            unseen = describe_hidden(window, model)
+            label = (
+                f"{dataset}: the {count(len(model.weights), 'component')} of {outcome.mechanism}, {words}."
+            )
+            picture = model_plot.draw_model(
+                window, material, model, look.colour if look else INK,
+                f"portrait-{dataset}-{outcome.mechanism}", label, f"cloud-{dataset}" if bitmap else None,
+            )  # fmt: skip
+        panels.append(
+            Panel(
+                mechanism=outcome.mechanism,
+                look=look,
+                epsilon=outcome.epsilon,
+                picture=picture,
+                gap=f"mean gap {nats(gap.mean)}" if gap and outcome.private else "",
+                unseen=unseen,
+                failure=outcome.failure or (None if model else "The model file holds no fitted model."),
+            )
+        )
+    dimensions = len(material.info.domain.axes)
+    seen = build_explorer(results, dataset, outcomes, looks, material, window, reference)
+    return ModelPictures(tuple(panels), bitmap, len(material.cloud), dimensions > 1, dimensions > 2, seen)
+
+
+def model_to_draw(results: Results, outcome: Outcome) -> Fitted | None:
+    """The model to draw: the best non-private one, otherwise the first replicate, whichever it is."""
+    models = outcome.model.models if outcome.model else ()
+    baseline = results.baseline(outcome.dataset)
+    if not outcome.private and baseline and baseline.mechanism == outcome.mechanism:
+        chosen = [model for model in models if model.replicate == baseline.replicate]
+        return chosen[0] if chosen else None
+    return models[0] if models else None
+
+
+def describe_hidden(window: PlotWindow, model: Fitted) -> str:
+    """What of a model its picture does not show."""
+    hidden, wider, total = (
+        model_plot.centres_outside(window, model),
+        model_plot.ellipses_around(window, model),
+        len(model.weights),
+    )
+    if wider == total:
+        return f"{'every' if total > 1 else 'its'} ellipse is wider than the picture"
+    parts = [f"{hidden} of {count(total, 'centre')} out of view"] if hidden else []
+    if wider:
+        parts.append(f"{wider} of {count(total, 'ellipse')} wider than the picture")
+    return ", ".join(parts)
+
+
+def build_explorer(
+    results: Results,
+    dataset: str,
+    outcomes: Sequence[Outcome],
+    looks: Mapping[str, Series],
+    material: Material,
+    window: PlotWindow,
+    reference: float | None,
+) -> Explorer | None:
+    """The models of a dataset, or None where nothing is private."""
+    epsilons = sorted({outcome.epsilon for outcome in outcomes if outcome.private})
+    if not epsilons or reference is None:
+        return None
+    mechanisms = []
+    for name, look in looks.items():
+        own = sorted((o for o in outcomes if o.mechanism == name), key=lambda outcome: outcome.epsilon)
+        fits = tuple(_fit(results, outcome, window) for outcome in own)
+        mechanisms.append(ExplorerMechanism(name, look.label, f"var({look.variable})", fits))
+    best = results.baseline(dataset)
+    bare = [o for o in outcomes if not o.private and best and o.mechanism == best.mechanism]
+    baseline = None
+    if bare:
+        name = bare[0].mechanism
+        baseline = ExplorerMechanism(name, name, "var(--ink)", (_fit(results, bare[0], window),))
+    return Explorer(
+        dataset=dataset,
+        axes=tuple(model_plot.axis_label(axis) for axis in window.axes),
+        limits=window.limits,
+        shape=window.up / model_plot.ACROSS,
+        epsilons=tuple(plain(epsilon) for epsilon in epsilons),
+        start=_best(results, [o for o in outcomes if o.epsilon == reference], mechanisms[0].mechanism),
+        reference=epsilons.index(reference),
+        baseline=baseline,
+        mechanisms=tuple(mechanisms),
+        places=tuple(_short(place) for place in material.places[:, window.columns]),
+        cloud=len(material.cloud) > 0 and len(window.columns) == 2,
+        histogram=_histogram(material, window) if len(window.columns) == 1 else (),
+    )
+
+
+def _best(results: Results, outcomes: list[Outcome], otherwise: str) -> str:
+    """The mechanism with the best held-out likelihood among those whose ε compares."""
+    found = {
+        outcome.mechanism: value.mean
+        for outcome in outcomes
+        if outcome.comparable
+        and (value := results.estimate(*outcome.key, "holdout_loglik"))
+        and not math.isnan(value.mean)
+    }
+    return max(found, key=found.__getitem__, default=otherwise)
+
+
+def _fit(results: Results, outcome: Outcome, window: PlotWindow) -> ExplorerFit:
+    model = model_to_draw(results, outcome)
+    gap = results.estimate(*outcome.key, "holdout_gap")
+    words = f"ε = {plain(outcome.epsilon)}" if outcome.private else "no privacy"
+    return ExplorerFit(
+        epsilon=outcome.epsilon if outcome.private else None,
+        words=words + ("" if outcome.comparable else " for nearby places"),
+        about=f"mean gap {nats(gap.mean)}, {interval(gap)}" if gap and outcome.private else "",
+        unseen=describe_hidden(window, model) if model else "",
+        components=_components(model, window) if model else (),
+        failure=None if model else outcome.failure or "The model file holds no fitted model.",
+    )
+
+
+def _components(model: Fitted, window: PlotWindow) -> tuple[Component, ...]:
+    means, covariances = model_plot.original_units(window.domain, model, window.columns)
+    upper = np.triu_indices(len(window.columns))
+    flat = len(window.columns) == 2
+    return tuple(
+        Component(
+            weight=float(f"{weight:.4g}"),
+            mean=_short(mean),
+            covariance=_short(covariance[upper]),
+            seen=not (flat and model_plot.covers(window, mean, covariance)),
+        )
+        for weight, mean, covariance in zip(
+            model.weights, means, covariances.reshape(len(means), *[len(window.columns)] * 2), strict=True
+        )
+    )
+
+
+def _short(values: np.ndarray) -> tuple[float, ...]:
+    """Six digits: finer than any screen."""
+    return tuple(float(f"{value:.6g}") for value in values)
+
+
+def _histogram(material: Material, window: PlotWindow) -> tuple[tuple[float, float, float], ...]:
+    if not len(material.cloud):
+        return ()
+    heights, edges = np.histogram(material.cloud[:, 0], bins=BINS, range=window.limits[0], density=True)
+    return tuple(_short(bar) for bar in zip(edges, edges[1:], heights, strict=False))

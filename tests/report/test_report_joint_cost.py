@@ -1,0 +1,79 @@
+"""What the page says of publishing several models of the same records."""
+
+import dataclasses
+
+import made_up_run
+import pytest
+from made_up_run import CHECKINS, SURVEY
+
+from privmix.privacy.accounting import gaussian_epsilon, gaussian_mu
+from privmix.report.sections.ledger import joint_cost
+
+MU = gaussian_mu(1.0, 1e-6)
+
+
+def with_ledgers(run, **changes):
+    """The run, every private model with these values of its privacy."""
+    outcomes = tuple(
+        dataclasses.replace(
+            outcome,
+            model=outcome.model.model_copy(
+                update={"privacy": outcome.model.privacy.model_copy(update=changes)}
+            ),
+        )
+        if outcome.private and outcome.model
+        else outcome
+        for outcome in run.outcomes
+    )
+    return dataclasses.replace(run, outcomes=outcomes)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root = tmp_path_factory.mktemp("together")
+    mechanisms = ("non_private", "dp_em_exact", "dp_em_linear", "planar_5km")
+    return made_up_run.load(root, made_up_run.write_run(root, (CHECKINS,), mechanisms, (1.0,), failing=()))[0]
+
+
+def plain_words(sentences):
+    return " ".join(sentences).replace("\u00a0", " ")
+
+
+def test_gaussian_releases_together_are_one_gaussian(run):
+    row = {"kind": "gaussian", "label": "moments", "count": 1, "multiplier": 1 / MU}
+    words = plain_words(joint_cost(with_ledgers(run, epsilon=1.0, delta=1e-6, ledger=(row,)), "checkins"))
+    two, six = gaussian_epsilon(MU * 2**0.5, 2e-6), gaussian_epsilon(MU * 6**0.5, 6e-6)
+    assert (
+        f"each mechanism at ε = 1 (2 models) would cost at most ε = {two:.3g}, δ = 2·10⁻⁶ for one record"
+        in words
+    )
+    assert (
+        f"(6 models) would cost at most ε = {six:.3g}, δ = 6·10⁻⁶ for one record replaced by any other"
+        in words
+    )
+    assert "less than the 6 that their ε add up to" in words
+    assert "planar_5km does not count here" in words
+
+
+@pytest.mark.parametrize("kind", ["sampled_gaussian", "of tomorrow"])
+def test_what_cannot_be_added_up_quickly_counts_with_its_claim(run, kind):
+    row = {"kind": kind, "label": "gradient", "count": 9, "multiplier": 9.0, "rate": 0.1}
+    words = plain_words(joint_cost(with_ledgers(run, epsilon=1.0, delta=1e-6, ledger=(row,)), "checkins"))
+    assert "(2 models) would cost at most ε = 2, δ = 2·10⁻⁶ for one record replaced by any other. An" in words
+
+
+def test_people_and_their_relation_are_named(run):
+    changed = with_ledgers(run, unit="person", relation="add_remove", epsilon=1.0, delta=0.0, ledger=())
+    assert "for all records of one person added or removed" in plain_words(joint_cost(changed, "checkins"))
+
+
+def test_the_sum_stands_in_the_ledger_of_the_page(rendered):
+    section = rendered.html[rendered.html.index('id="ledger"') : rendered.html.index('id="results"')]
+    assert section.count("All of this together.") == 2
+
+
+def test_a_single_model_has_nothing_to_add_up(tmp_path):
+    configuration = made_up_run.write_run(
+        tmp_path, (SURVEY,), ("non_private", "dp_em_exact"), (1.0,), replicates=1, failing=()
+    )
+    assert joint_cost(made_up_run.load(tmp_path, configuration)[0], "survey") == ()
