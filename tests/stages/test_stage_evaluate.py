@@ -8,8 +8,8 @@ import pytest
 from making import clusters, make_domain, write_clean
 
 from privmix.artefacts.model import ModelFile
-from privmix.artefacts.part import read_json
 from privmix.artefacts.parquet import read_table
+from privmix.artefacts.part import read_json
 from privmix.stages import evaluate, fit
 
 SHARED = ["--mechanism", "m", "--parameters", json.dumps({"method": "noisy_tree"}), "--components", "3",

@@ -14,7 +14,7 @@ from privmix.report.figures import GRID, INK, MUTED, VARIABLES, Series, drawing,
 from privmix.report.format import count, nats, percent, plain
 from privmix.report.methods import MechanismRow, mechanism_rows
 from privmix.report.results import Results, estimate, uniform_loglik
-from privmix.report.run import RunResults
+from privmix.report.run import Outcome, RunResults
 from privmix.report.sections import PageSection
 
 LABEL_HEIGHT = 0.185  # inches of a direct label
@@ -126,7 +126,9 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetFrontier:
         name=name,
         title=title,
         pictures=draw_frontier(results, name, domain, looks, epsilons, non_private) if epsilons else None,
-        chart=frontier_chart(results, name, title, domain, looks, mechanisms, outcomes, epsilons, non_private),
+        chart=frontier_chart(
+            results, name, title, domain, looks, mechanisms, outcomes, epsilons, non_private
+        ),
         bounded=material is not None,
     )
 
@@ -171,9 +173,7 @@ def frontier_chart(
     return FrontierChart(dataset, title, metric == "holdout_gap", tuple(epsilons), rules, tuple(lines))
 
 
-def _point(
-    results: Results, outcome: Outcome, mechanism: MechanismRow, metric: str
-) -> FrontierPoint | None:
+def _point(results: Results, outcome: Outcome, mechanism: MechanismRow, metric: str) -> FrontierPoint | None:
     epsilon = outcome.epsilon
     value = results.estimate(*outcome.key, metric)
     if value is None or not math.isfinite(value.mean):
