@@ -25,7 +25,7 @@ STRETCHED = """low, high = view.points.min(axis=0), view.points.max(axis=0)
 SHARES = 'equal_shares(0, plan.releases, budget, "exact")'
 SPENT = 'spent = claim(ledger.events, budget, "exact")'
 PASS = "standardised_pass(observations, mixture, shape.radius)"
-TAKEN_APART = "return _taken_apart(noisy, mixture, shape, multiplier * reach)"
+TAKEN_APART = "return _taken_apart(noisy, mixture, shape, noise_multiplier * reach)"
 COUNTED = f"noisy[: len(mixture.weights)] = values[: len(mixture.weights)]\n    {TAKEN_APART}"
 
 

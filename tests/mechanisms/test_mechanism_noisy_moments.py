@@ -298,7 +298,7 @@ def test_halving_the_noise_is_caught_by_the_residuals():
     residuals = []
     for run in range(10):
         released = joint_moments.release(
-            observe(points), mixture, multiplier=multiplier, neighbours=neighbours,
+            observe(points), mixture, noise_multiplier=multiplier, neighbours=neighbours,
             source=seeded(4, run).noise, ledger=Ledger(), label="x",
         )  # fmt: skip
         unit = multiplier * math.sqrt(shape.count**2 + (3 * shape.total) ** 2 + (9 * shape.square) ** 2)
@@ -413,7 +413,7 @@ def test_refinement_starts_where_it_is_told_and_gives_what_it_released():
     start = em.fit(points, 3, floor=spec.floor, rng=seeded(1).search).mixture
     ledger = Ledger()
     refined = refine(
-        observe(points), spec, start, iterations=4, multiplier=1.0, neighbours=spec.neighbours,
+        observe(points), spec, start, iterations=4, noise_multiplier=1.0, neighbours=spec.neighbours,
         source=seeded(2).noise, ledger=ledger, label="again",
     )  # fmt: skip
     assert (
@@ -425,7 +425,7 @@ def test_refinement_starts_where_it_is_told_and_gives_what_it_released():
     assert refined.mixture.log_density(points).mean() > score - 0.01
     assert refined.last.log_density(points).mean() > score - 0.02
     none = refine(
-        observe(points), spec, start, iterations=0, multiplier=1.0, neighbours=spec.neighbours,
+        observe(points), spec, start, iterations=0, noise_multiplier=1.0, neighbours=spec.neighbours,
         source=seeded(2).noise, ledger=ledger,
     )  # fmt: skip
     assert none.last.means == pytest.approx(start.means, abs=1e-12)

@@ -89,7 +89,7 @@ def test_halving_the_noise_is_caught_by_the_residuals():
     deviation = 4.0 * scheme(2).sensitivity(spec.neighbours) / scheme(2).count
     residuals = [
         joint_moments.release(
-            observe(points), TRUTH, multiplier=4.0, neighbours=spec.neighbours,
+            observe(points), TRUTH, noise_multiplier=4.0, neighbours=spec.neighbours,
             source=seeded(1, "halved", run).noise, ledger=Ledger(), label="joint moments",
         ).counts
         - exact
@@ -177,7 +177,7 @@ def _covered(aware=True, away=0.0, runs=60):
         randomness = seeded(5, "cover", run)
         points = spec.inside(TRUTH.sample(4000, np.random.Generator(np.random.PCG64(1000 + run))))
         released = joint_moments.release(
-            observe(points), about, multiplier=20.0, neighbours=spec.neighbours,
+            observe(points), about, noise_multiplier=20.0, neighbours=spec.neighbours,
             source=randomness.noise, ledger=Ledger(), label="joint moments",
         )  # fmt: skip
         if not aware:

@@ -27,7 +27,12 @@ def test_it_costs_one_gaussian_release_of_its_multiplier(unit, relation, dimensi
     spec = make_spec(dimensions=dimensions, relation=relation, unit=unit, max_records=3)
     ledger = Ledger()
     reference(
-        clusters(dimensions=dimensions), spec, spec.neighbours, multiplier=4.0, rng=recording, ledger=ledger
+        clusters(dimensions=dimensions),
+        spec,
+        spec.neighbours,
+        noise_multiplier=4.0,
+        rng=recording,
+        ledger=ledger,
     )
     assert len(ledger.events) == (1 if dimensions == 2 else ROUNDS)
     assert math.hypot(*(1 / event.multiplier for event in ledger.events)) == pytest.approx(0.25)
@@ -45,7 +50,7 @@ def test_the_grid_does_not_depend_on_the_data(monkeypatch):
     monkeypatch.setattr(module, "nearly_cubic", lambda *args: (shapes.append(original(*args)), shapes[-1])[1])
     spec = make_spec(rows=1000)
     for points in (clusters(), np.zeros((7, 2))):
-        reference(points, spec, spec.neighbours, multiplier=4.0, rng=seeded(1), ledger=Ledger())
+        reference(points, spec, spec.neighbours, noise_multiplier=4.0, rng=seeded(1), ledger=Ledger())
     assert shapes[0].shape == shapes[1].shape
 
 
@@ -54,7 +59,7 @@ def test_the_grid_reference_follows_from_the_noisy_counts():
     spec, points = make_spec(rows=1300, relation="add_remove"), clusters()
     tape = Tape(seeded(6, "tape").noise)
     found = reference(
-        points, spec, spec.neighbours, multiplier=0.5, ledger=Ledger(),
+        points, spec, spec.neighbours, noise_multiplier=0.5, ledger=Ledger(),
         rng=Randomness(tape, seeded(6, "tape").search),
     )  # fmt: skip
     ((sigma, noise),) = tape.drawn
@@ -82,7 +87,7 @@ def test_the_reference_of_moments_follows_from_the_noisy_moments(monkeypatch):
     )
     spied(monkeypatch, refinement, "release", releases)
     found = reference(
-        points, spec, spec.neighbours, multiplier=0.5, rng=seeded(6, "moments"), ledger=Ledger()
+        points, spec, spec.neighbours, noise_multiplier=0.5, rng=seeded(6, "moments"), ledger=Ledger()
     )  # fmt: skip
     mixture = em.public_start(spec.domain.lower, spec.domain.upper, 3, seeded(6, "moments").search)
     shape, iterates, residuals = scheme(5), [], []
@@ -100,7 +105,7 @@ def test_the_reference_of_moments_follows_from_the_noisy_moments(monkeypatch):
 
 def test_it_finds_separated_clusters():
     spec, points = make_spec(rows=20_000, relation="add_remove"), clusters(20_000)
-    found = reference(points, spec, spec.neighbours, multiplier=5.0, rng=seeded(2), ledger=Ledger())
+    found = reference(points, spec, spec.neighbours, noise_multiplier=5.0, rng=seeded(2), ledger=Ledger())
     distances = np.linalg.norm(points[:200, None] - found.means, axis=2)
     assert (distances.min(axis=1) < 0.25).all()
 

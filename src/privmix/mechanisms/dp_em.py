@@ -139,10 +139,10 @@ class _Curator:
 
     def noise_variance(self, counts: np.ndarray) -> np.ndarray:
         """Size of the noise in each covariance: the second moment's deviation, and the mean's squared."""
-        multiplier = self.share.gaussian_multiplier
-        per_mean = math.sqrt(2) / self.share.laplace_epsilon if self.laplace else multiplier
+        noise_multiplier = self.share.gaussian_multiplier
+        per_mean = math.sqrt(2) / self.share.laplace_epsilon if self.laplace else noise_multiplier
         of_means = sensitivity.sums(self.neighbours, dimensions=1).l2 * per_mean / counts
-        return sensitivity.second_moments(self.neighbours) * multiplier / counts + of_means**2
+        return sensitivity.second_moments(self.neighbours) * noise_multiplier / counts + of_means**2
 
     def _counts(self, counts: np.ndarray) -> np.ndarray:
         """Ñ_k. Where N is public the weights are released and multiplied by it."""

@@ -77,7 +77,7 @@ class DpSgd(Mechanism):
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """T noisy steps from the private reference, or from a public start."""
         neighbours, ledger, rate = self.relation(spec), Ledger(), self.rate(spec)
-        for_reference, multiplier = self.multipliers(spec, budget)
+        for_reference, noise_multiplier = self.multipliers(spec, budget)
         norm = self.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
         sensitivity = norm if neighbours.relation == "add_remove" else 2 * norm
         alone = replace(neighbours, unit="record")  # each unit is one vector here, whatever it holds
@@ -93,9 +93,11 @@ class DpSgd(Mechanism):
         if for_reference is None:
             mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
         else:
-            mixture = reference(points, spec, neighbours, multiplier=for_reference, rng=rng, ledger=ledger)
+            mixture = reference(
+                points, spec, neighbours, noise_multiplier=for_reference, rng=rng, ledger=ledger
+            )
         size = rate * spec.domain.rows
-        deviation = multiplier * sensitivity / size
+        deviation = noise_multiplier * sensitivity / size
         transcript: list[dict[str, Any]] = [{"start": described(mixture)}]
         for step in range(self.steps):
             released = _release(
@@ -103,7 +105,7 @@ class DpSgd(Mechanism):
                 len(units),
                 rate=rate,
                 sensitivity=reach,
-                multiplier=multiplier,
+                noise_multiplier=noise_multiplier,
                 source=rng.noise,
                 ledger=ledger,
             )
@@ -171,14 +173,14 @@ def _release(
     *,
     rate: float,
     sensitivity: float,
-    multiplier: float,
+    noise_multiplier: float,
     source: noise.NoiseSource,
     ledger: Ledger,
 ) -> np.ndarray:
     """The noisy sum over a sample of the units, or over all of them."""
     common = {
         "sensitivity": sensitivity,
-        "multiplier": multiplier,
+        "multiplier": noise_multiplier,
         "source": source,
         "ledger": ledger,
         "label": "gradient",

@@ -76,7 +76,7 @@ def release(
     observations: Observations,
     mixture: Mixture,
     *,
-    multiplier: float,
+    noise_multiplier: float,
     neighbours: Neighbours,
     source: noise.NoiseSource,
     ledger: Ledger,
@@ -92,12 +92,12 @@ def release(
     noisy = noise.gaussian(
         values,
         sensitivity=reach,
-        multiplier=multiplier,
+        multiplier=noise_multiplier,
         source=source,
         ledger=ledger,
         label=label,
     )
-    return _taken_apart(noisy, mixture, shape, multiplier * reach)
+    return _taken_apart(noisy, mixture, shape, noise_multiplier * reach)
 
 
 def vector(moments: StandardisedMoments, shape: Scheme) -> np.ndarray:

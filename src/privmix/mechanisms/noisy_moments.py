@@ -7,8 +7,8 @@ upper triangle with √2 off the diagonal. ‖s‖² = Σ γ_k² (a² + b²‖z_
 Σ γ_k² ≤ 1: adding or removing a record changes the sum by at most S. Replacing it by x' changes it by at most √2 S,
 because ⟨s, s'⟩ = Σ γ_k γ'_k (a² + b² t_k + e² t_k²) with t_k = z_k·z'_k is not negative when b² ≤ 2ae, which holds
 for the weights used. A person of at most m records changes it by at most m times as much (triangle inequality). The
-sum is released with Gaussian noise of σ = multiplier times that sensitivity, which is (1/multiplier)-GDP whatever was
-released before; T such releases, T fixed beforehand from public values, are (√T/multiplier)-GDP (Dong, Roth, Su
+sum is measured with Gaussian noise of σ = ν times that sensitivity, ν being the noise multiplier, which is (1/ν)-GDP
+whatever was measured before; T such measurements, T fixed beforehand from public values, are (√T/ν)-GDP (Dong, Roth, Su
 2022, Corollary 2), of which the (ε, δ) is exact (Balle and Wang 2018, Theorem 8). All else is post-processing of
 released and public values: counts (N enters only where the relation makes it public), shrinkage, floors, splitting,
 merging, averaging.
@@ -132,7 +132,7 @@ class NoisyMoments(Mechanism):
                 spec,
                 start,
                 iterations=iterations,
-                multiplier=share.gaussian_multiplier,
+                noise_multiplier=share.gaussian_multiplier,
                 neighbours=neighbours,
                 source=rng.noise,
                 ledger=ledger,

@@ -57,7 +57,7 @@ class OutputNoise(Mechanism):
         """Gaussian releases compose exactly."""
         return "exact"
 
-    def number_of_blocks(self, spec: Spec, multiplier: float) -> int:
+    def number_of_blocks(self, spec: Spec, noise_multiplier: float) -> int:
         """M = rows / n, where n makes the squares of the bias, BIAS/n, and of the noise, 2Rσn/rows, sum to the least.
 
         At least RECORDS_PER_COMPONENT K records to a block, and at person level a person to a block.
@@ -65,7 +65,7 @@ class OutputNoise(Mechanism):
         if self.blocks:
             return self.blocks
         rows = spec.domain.rows
-        size = math.sqrt(BIAS * rows / (2 * self.radius * multiplier))
+        size = math.sqrt(BIAS * rows / (2 * self.radius * noise_multiplier))
         size = max(size, RECORDS_PER_COMPONENT * spec.n_components, self.relation(spec).records)
         return max(int(rows / size), 1)
 
@@ -74,7 +74,7 @@ class OutputNoise(Mechanism):
         neighbours, ledger = self.relation(spec), Ledger()
         for_reference, for_sum = divided_multipliers([self.reference_share, 1 - self.reference_share], budget)
         points = spec.inside(view.points)
-        about = reference(points, spec, neighbours, multiplier=for_reference, rng=rng, ledger=ledger)
+        about = reference(points, spec, neighbours, noise_multiplier=for_reference, rng=rng, ledger=ledger)
         blocks = self.number_of_blocks(spec, for_sum)
         units = view.units(neighbours.unit)
         assigned = noise.partition(int(units.max(initial=-1)) + 1, blocks, source=rng.noise)[units]

@@ -78,15 +78,15 @@ class PosteriorSample(Mechanism):
         neighbours, ledger = self.relation(spec), Ledger()
         for_reference, *multipliers = self.multipliers(budget)
         points = spec.inside(view.points)
-        mixture = reference(points, spec, neighbours, multiplier=for_reference, rng=rng, ledger=ledger)
+        mixture = reference(points, spec, neighbours, noise_multiplier=for_reference, rng=rng, ledger=ledger)
         observations = spec.observed(points)
         transcript: list[dict[str, Any]] = [{"reference": described(mixture)}]
-        for number, multiplier in enumerate(multipliers):
+        for number, noise_multiplier in enumerate(multipliers):
             about = mixture
             released = joint_moments.release(
                 observations,
                 about,
-                multiplier=multiplier,
+                noise_multiplier=noise_multiplier,
                 neighbours=neighbours,
                 source=rng.noise,
                 ledger=ledger,

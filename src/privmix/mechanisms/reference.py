@@ -4,7 +4,7 @@ Privacy. In up to three dimensions it is one Gaussian release of a histogram on 
 (`sensitivity.counts`); everything after it (merging cells that do not stand out from the noise, the fit to them as
 boxes) is post-processing. In more dimensions a grid is empty, and it is ROUNDS joint releases of standardised moments
 from a public start, each at an equal part of the same μ² (`refinement.refine`); together they are one Gaussian release
-of the given multiplier (Dong, Roth, Su 2022, Corollary 2).
+of the given noise multiplier (Dong, Roth, Su 2022, Corollary 2).
 """
 
 import math
@@ -33,21 +33,26 @@ def reference(
     spec: Spec,
     neighbours: Neighbours,
     *,
-    multiplier: float,
+    noise_multiplier: float,
     rng: Randomness,
     ledger: Ledger,
 ) -> Mixture:
-    """A mixture of the wanted number of components, at the cost of one Gaussian release with this multiplier."""
+    """A mixture of the wanted number of components, at the cost of one Gaussian measurement."""
     fitted = _from_grid if len(spec.domain.axes) <= GRID_DIMENSIONS else _from_moments
-    return fitted(points, spec, neighbours, multiplier, rng, ledger)
+    return fitted(points, spec, neighbours, noise_multiplier, rng, ledger)
 
 
 def _from_grid(
-    points: np.ndarray, spec: Spec, neighbours: Neighbours, multiplier: float, rng: Randomness, ledger: Ledger
+    points: np.ndarray,
+    spec: Spec,
+    neighbours: Neighbours,
+    noise_multiplier: float,
+    rng: Randomness,
+    ledger: Ledger,
 ) -> Mixture:
     """The fit to the cells whose noisy counts stand out; the public start where none does."""
     reach = sensitivity.counts(neighbours).l2
-    deviation = multiplier * reach
+    deviation = noise_multiplier * reach
     grid = nearly_cubic(
         spec.domain.lower,
         spec.domain.upper,
@@ -56,7 +61,7 @@ def _from_grid(
     counts = noise.gaussian(
         np.bincount(grid.locate(points), minlength=grid.cells).astype(float),
         sensitivity=reach,
-        multiplier=multiplier,
+        multiplier=noise_multiplier,
         source=rng.noise,
         ledger=ledger,
         label="reference histogram",
@@ -104,7 +109,12 @@ def standing_out(
 
 
 def _from_moments(
-    points: np.ndarray, spec: Spec, neighbours: Neighbours, multiplier: float, rng: Randomness, ledger: Ledger
+    points: np.ndarray,
+    spec: Spec,
+    neighbours: Neighbours,
+    noise_multiplier: float,
+    rng: Randomness,
+    ledger: Ledger,
 ) -> Mixture:
     """Noisy EM from a public start."""
     mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
@@ -113,7 +123,7 @@ def _from_moments(
         spec,
         mixture,
         iterations=ROUNDS,
-        multiplier=multiplier * math.sqrt(ROUNDS),
+        noise_multiplier=noise_multiplier * math.sqrt(ROUNDS),
         neighbours=neighbours,
         source=rng.noise,
         ledger=ledger,

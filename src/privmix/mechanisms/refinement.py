@@ -45,19 +45,19 @@ def refine(
     start: Mixture,
     *,
     iterations: int,
-    multiplier: float,
+    noise_multiplier: float,
     neighbours: Neighbours,
     source: NoiseSource,
     ledger: Ledger,
     label: str = "moments",
 ) -> Refined:
-    """`iterations` joint releases of Gaussian noise `multiplier` each, from a start that is public or released."""
+    """`iterations` joint measurements with Gaussian noise, from a start that is public or already measured."""
     mixture, iterates, transcript = start, [], []
     for _ in range(iterations):
         released = release(
             observations,
             mixture,
-            multiplier=multiplier,
+            noise_multiplier=noise_multiplier,
             neighbours=neighbours,
             source=source,
             ledger=ledger,

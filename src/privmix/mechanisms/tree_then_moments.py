@@ -63,7 +63,7 @@ class TreeThenMoments(Mechanism):
             spec,
             fitted.mixture,
             iterations=self.iterations,
-            multiplier=math.sqrt(self.iterations) / mu,
+            noise_multiplier=math.sqrt(self.iterations) / mu,
             neighbours=neighbours,
             source=rng.noise,
             ledger=ledger,

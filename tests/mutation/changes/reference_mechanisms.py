@@ -54,7 +54,11 @@ CHANGES = (
     change(
         "rounds forgotten in the reference",
         OF_REFERENCE,
-        (REFERENCE, "multiplier=multiplier * math.sqrt(ROUNDS)", "multiplier=multiplier"),
+        (
+            REFERENCE,
+            "noise_multiplier=noise_multiplier * math.sqrt(ROUNDS)",
+            "noise_multiplier=noise_multiplier",
+        ),
     ),
     change(
         "grid of the reference from the records",
