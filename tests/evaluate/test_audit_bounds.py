@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from privmix.evaluate.audit import bounds
-from privmix.evaluate.audit.bounds import Sides
 from privmix.evaluate.limits import auc_ceiling
+from privmix.evaluate.membership import Sides, paired_auc
 from privmix.privacy.accounting import gaussian_mu
 
 ALPHA = 0.05
@@ -62,7 +62,7 @@ def test_the_area_leaves_out_pairs_that_share_their_noise():
     sides = Sides(rng.integers(0, 5, 30).astype(float), rng.integers(0, 4, 30).astype(float))
     above = (sides.mine[:, None] > sides.other) + 0.5 * (sides.mine[:, None] == sides.other)
     different = ~np.eye(30, dtype=bool)
-    area, variance = bounds.auc(sides)
+    area, variance = paired_auc(sides)
     assert area == pytest.approx(above[different].mean())
     left_out = []
     for run in range(30):
@@ -117,7 +117,7 @@ def test_the_threshold_stands_where_worlds_are_apart():
     endless = Sides(np.full(30, math.inf), np.full(30, -math.inf))
     at = np.array([bounds.threshold(endless, 30, 0.0, ALPHA)])
     assert [int(errors[0]) for errors in bounds.rates(endless, at)] == [0, 0]
-    assert bounds.auc(endless) == (1.0, 0.0)
+    assert paired_auc(endless) == (1.0, 0.0)
 
 
 LAWS = [gaussian, response, many_answers, laplace]
@@ -138,7 +138,7 @@ def test_the_area_is_as_large_as_its_bound_says(law, epsilon, coupled):
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_the_areas_that_are_taken_for_true_are(law):
     sides, true = law(1.0, 400_000, _generator(5, LAWS.index(law)), False)
-    area, variance = bounds.auc(sides)
+    area, variance = paired_auc(sides)
     assert abs(area - true) < 5 * math.sqrt(variance)
 
 
@@ -147,7 +147,7 @@ def test_a_normal_bound_alone_would_be_wrong_near_one():
     rng, wrong = _generator(6), 0
     for _ in range(REPETITIONS):
         sides, true = response(6.0, 60, rng, coupled=True)
-        area, variance = bounds.auc(sides)
+        area, variance = paired_auc(sides)
         wrong += area - 1.645 * math.sqrt(variance) > true
     assert wrong > 4 * MOST_WRONG
 

@@ -10,6 +10,7 @@ models of all other pairs, which were fitted to halves that were drawn independe
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -102,7 +103,7 @@ class Shadows:
         """The same of the model that was not, (pairs, n)."""
         return np.where(self.inside[0::2], self.densities[1::2], self.densities[0::2])
 
-    def of(self, records: np.ndarray) -> "Shadows":
+    def of(self, records: np.ndarray) -> Self:
         """The same of these records alone."""
         return Shadows(self.densities[:, records], self.inside[:, records], self.units[records])
 

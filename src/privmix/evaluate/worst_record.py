@@ -2,7 +2,7 @@
 
 Averages hide them. The attacker knows all records but theirs and sees one model: the density at their place. The two
 runs of one number share their noise, and runs of different numbers are compared: what the noise does by itself then
-leaves the comparison, so that a few runs come near to the truth (`audit.bounds.auc`).
+leaves the comparison, so that a few runs come near to the truth (`evaluate.membership.paired_auc`).
 """
 
 from collections.abc import Callable
@@ -12,8 +12,7 @@ import numpy as np
 
 from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
-from privmix.evaluate.audit.bounds import Sides, auc
-from privmix.evaluate.membership import auc_interval
+from privmix.evaluate.membership import Sides, auc_interval, paired_auc
 from privmix.evaluate.shadows import resized, sampled
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec, training_records
 from privmix.mechanisms.running import run_many
@@ -93,7 +92,7 @@ def play(
     rngs = [randomness("run", number) for _ in ("in", "out") for number in range(runs)]
     releases = run_many(mechanism, both, worlds, spec, budget, rngs)
     scores = np.array([release.mixture.log_density(records.points[row : row + 1])[0] for release in releases])
-    estimate, _ = auc(Sides(scores[:runs], scores[runs:]))
+    estimate, _ = paired_auc(Sides(scores[:runs], scores[runs:]))
     return Exposure(estimate, *auc_interval(estimate, runs, runs))
 
 

@@ -5,6 +5,7 @@ from changes.places import (
     BOUNDS,
     GAME,
     GATE,
+    MEMBERSHIP,
     NOISE_TESTS,
     OF_AUDIT_NOISE,
     OF_AUDIT_REPLAY,
@@ -104,7 +105,7 @@ CHANGES = (
     change(
         "audit: runs that share their noise are compared with each other",
         f"{OF_BOUNDS}::test_the_area_leaves_out_pairs_that_share_their_noise",
-        (BOUNDS, "- 2 * own) / (n - 1)", "- 0 * own) / n"),
+        (MEMBERSHIP, "- 2 * own) / (n - 1)", "- 0 * own) / n"),
     ),
     change(
         "audit: both rates at the whole chance of being wrong",

@@ -3,6 +3,7 @@
 BOUNDS = "evaluate/audit/bounds.py"
 GAME = "evaluate/audit/game.py"
 GATE = "evaluate/audit/gate.py"
+MEMBERSHIP = "evaluate/membership.py"
 NOISE_TESTS = "evaluate/audit/noise_tests.py"
 REPLAY = "evaluate/audit/replay.py"
 SHARED_NOISE = "evaluate/audit/shared_noise.py"

@@ -7,41 +7,15 @@ have in common leaves the comparison: far fewer runs prove as much.
 """
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
-from privmix.evaluate.membership import placements
+from privmix.evaluate.membership import Sides, paired_auc
 from privmix.privacy.accounting import gaussian_epsilon
 
 FEWEST = 20  # runs of each world below which nothing is said
 NORMAL = NormalDist()
-
-
-@dataclass(frozen=True, eq=False)
-class Sides:
-    """Scores of the same number of runs of either world; high ones speak for mine."""
-
-    mine: np.ndarray
-    other: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.mine)
-
-
-def auc(sides: Sides) -> tuple[float, float]:
-    """The AUC over all pairs of different runs, and its variance.
-
-    A U-statistic of degree two of independent pairs: unbiased for scores that are drawn independently, whatever the two
-    runs of one number share. The variance is the jackknife's, never too small on average (Efron and Stein 1981).
-    """
-    n = len(sides)
-    own = np.where(sides.mine == sides.other, 0.5, sides.mine > sides.other)
-    of_mine, of_other = placements(sides.mine, sides.other), 1 - placements(sides.other, sides.mine)
-    both = (n * (of_mine + of_other) - 2 * own) / (n - 1)
-    estimate = float(both.mean() / 2)
-    return estimate, float(np.square(both - both.mean()).sum() * (n - 1) / (n * (n - 2) ** 2))
 
 
 def auc_lower(sides: Sides, alpha: float) -> float:
@@ -51,7 +25,7 @@ def auc_lower(sides: Sides, alpha: float) -> float:
     chance above ln(1/alpha)/n is seen at confidence 1 - alpha, and takes at most 2 AUC from the mean of a run: as much
     is taken off beside the normal quantile, which together is more than Clopper and Pearson ask for a rare event.
     """
-    estimate, variance = auc(sides)
+    estimate, variance = paired_auc(sides)
     unseen = 2 * estimate * math.log(1 / alpha) / len(sides)
     return max(0.0, estimate - NORMAL.inv_cdf(1 - alpha) * math.sqrt(variance) - unseen)
 

@@ -22,10 +22,11 @@ import numpy as np
 from privmix.artefacts.audit import Bound
 from privmix.evaluate.audit import bounds
 from privmix.evaluate.audit.attackers import trained
-from privmix.evaluate.audit.bounds import FEWEST, Sides
+from privmix.evaluate.audit.bounds import FEWEST
 from privmix.evaluate.audit.pair import Pair
 from privmix.evaluate.audit.seen import Seen, Table
 from privmix.evaluate.audit.watched import watch
+from privmix.evaluate.membership import Sides, paired_auc
 from privmix.mechanisms.base import Mechanism, Randomness, Release, Reports
 from privmix.privacy.accounting import Budget, Claim, account, distance
 from privmix.privacy.ledger import Gaussian
@@ -142,7 +143,7 @@ def _bounds(
     main = {by_area} if gaussian else {by_area, "Clopper-Pearson"}
     found = []
     for score, (training, judged) in scored.items():
-        auc = bounds.auc(judged)[0]
+        auc = paired_auc(judged)[0]
         for theorem in (by_area, "Clopper-Pearson"):
             fits = score == "likelihood ratio" and theorem in main
             weight = MAIN / len(main) if fits else (1 - MAIN) / (2 * len(scored) - len(main))
