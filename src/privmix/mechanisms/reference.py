@@ -38,8 +38,19 @@ def reference(
     ledger: Ledger,
 ) -> Mixture:
     """A mixture of the wanted number of components, at the cost of one Gaussian measurement."""
-    fitted = _from_grid if len(spec.domain.axes) <= GRID_DIMENSIONS else _from_moments
-    return fitted(points, spec, neighbours, noise_multiplier, rng, ledger)
+    if len(spec.domain.axes) <= GRID_DIMENSIONS:
+        return _from_grid(points, spec, neighbours, noise_multiplier, rng, ledger)
+    return refine(
+        spec.observed(points),
+        spec,
+        em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search),
+        iterations=ROUNDS,
+        noise_multiplier=noise_multiplier * math.sqrt(ROUNDS),
+        neighbours=neighbours,
+        source=rng.noise,
+        ledger=ledger,
+        label="reference moments",
+    ).mixture
 
 
 def _from_grid(
@@ -106,29 +117,6 @@ def standing_out(
             break
         width *= 2
     return np.concatenate(lower), np.concatenate(upper), np.concatenate(weights)
-
-
-def _from_moments(
-    points: np.ndarray,
-    spec: Spec,
-    neighbours: Neighbours,
-    noise_multiplier: float,
-    rng: Randomness,
-    ledger: Ledger,
-) -> Mixture:
-    """Noisy EM from a public start."""
-    mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
-    return refine(
-        spec.observed(points),
-        spec,
-        mixture,
-        iterations=ROUNDS,
-        noise_multiplier=noise_multiplier * math.sqrt(ROUNDS),
-        neighbours=neighbours,
-        source=rng.noise,
-        ledger=ledger,
-        label="reference moments",
-    ).mixture
 
 
 def described(mixture: Mixture) -> dict[str, Any]:

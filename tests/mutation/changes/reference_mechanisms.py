@@ -45,10 +45,8 @@ CHANGES = (
         OF_REFERENCE + "::test_the_reference_of_moments_follows_from_the_noisy_moments",
         (
             REFERENCE,
-            '    """Noisy EM from a public start."""\n'
-            "    mixture = em.public_start(spec.domain.lower, spec.domain.upper,",
-            '    """Noisy EM from a public start."""\n'
-            "    mixture = em.public_start(points.min(0), points.max(0),",
+            "        spec,\n        em.public_start(spec.domain.lower, spec.domain.upper,",
+            "        spec,\n        em.public_start(points.min(0), points.max(0),",
         ),
     ),
     change(
