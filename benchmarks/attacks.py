@@ -10,6 +10,8 @@ beside its ceiling; on all records without privacy, on 2,000 of them otherwise.
 
 import os
 
+from privmix.catalog.entry import load_entry
+
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import argparse
@@ -25,17 +27,16 @@ from sklearn.mixture import GaussianMixture
 
 from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts, read_clean
 from privmix.artefacts.domain import Axis, Domain
-from privmix.catalog import store
-from privmix.catalog.acquire import acquire
+from privmix.attacks.limits import swap_auc_ceiling
+from privmix.attacks.membership import shadow_attacks, shadows, worst_record
+from privmix.catalog.sources import acquire
 from privmix.clean.pipeline import clean
 from privmix.errors import MechanismFailure
-from privmix.evaluate import shadow_attacks, shadows, worst_record
-from privmix.evaluate.limits import swap_ceiling
-from privmix.evaluate.membership import auc
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Spec, seeded
-from privmix.mechanisms.non_private import NonPrivate
+from privmix.mechanisms.base import Spec, seeded_randomness
+from privmix.mechanisms.central.non_private import NonPrivate
 from privmix.privacy.accounting import Budget
+from privmix.privacy.hypothesis_testing import auc
 
 NO_BUDGET = Budget(math.inf, 0.0)
 ON_RECORDS = 2000
@@ -44,7 +45,7 @@ EPSILONS = (0.1, 1.0)
 
 def catalogued(name: str) -> CleanData:
     """A dataset that needs no network, cleaned as the pipeline does."""
-    entry = store.load(CATALOG / f"{name}.yaml")
+    entry = load_entry(CATALOG / f"{name}.yaml")
     with tempfile.TemporaryDirectory() as folder:
         raw, output = Path(folder, "raw"), Path(folder, "clean.parquet")
         acquire(entry, raw)
@@ -55,7 +56,7 @@ def catalogued(name: str) -> CleanData:
 def medical(number: int) -> None:
     """Every attack on models of the same halves."""
     data = catalogued("breast_cancer_30")
-    pool = shadows.pool_of(data, 10**6, np.random.default_rng(0))
+    pool = shadows.draw_pool(data, 10**6, np.random.default_rng(0))
     print(
         f"\n**breast_cancer_30**, K = 4, {number} shadow models of {pool.size // 2} of {pool.size} records each\n"
     )
@@ -72,33 +73,33 @@ def medical(number: int) -> None:
             axis.model_copy(update={"resolution": axis.resolution / finer}) for axis in data.info.domain.axes
         ]
         domain = data.info.domain.model_copy(update={"axes": tuple(axes)})
-        found = shadows.fit(
+        found = shadows.fit_shadows(
             NonPrivate(),
             pool,
             Spec(domain, 4),
             NO_BUDGET,
             number,
-            lambda i: seeded(0, i),
+            lambda i: seeded_randomness(0, i),
             np.random.default_rng(0),
         )
         _row("non_private" + (f", resolution / {finer}" if finer > 1 else ""), found)
 
 
-def _scikit_learn(pool: shadows.Pool, number: int, regularisation: float) -> shadows.Shadows:
+def _scikit_learn(pool: shadows.ShadowPool, number: int, regularisation: float) -> shadows.ShadowModels:
     points = pool.records.points
     points = (points - points.mean(axis=0)) / points.std(axis=0)
-    inside = shadows.halves(pool.size, number // 2, np.random.default_rng(0))[:, pool.units]
+    inside = shadows.random_halves(pool.size, number // 2, np.random.default_rng(0))[:, pool.units]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fits = [
             GaussianMixture(4, reg_covar=regularisation, random_state=model).fit(points[mask])
             for model, mask in enumerate(inside)
         ]
-    return shadows.Shadows(np.array([fit.score_samples(points) for fit in fits]), inside, pool.units)
+    return shadows.ShadowModels(np.array([fit.score_samples(points) for fit in fits]), inside, pool.units)
 
 
-def _row(name: str, found: shadows.Shadows) -> None:
-    reached = shadow_attacks.measured(found, (0.001,), np.random.default_rng(0)).metrics
+def _row(name: str, found: shadows.ShadowModels) -> None:
+    reached = shadow_attacks.measure_attacks(found, (0.001,), np.random.default_rng(0)).metrics
     loss = auc(found.densities[found.inside], found.densities[~found.inside])
     areas = [
         f"{reached[f'mia_{attack}_auc']:.3f} [{reached[f'mia_{attack}_auc_low']:.3f}, "
@@ -136,12 +137,18 @@ def timed(number: int, rows: int = 50_000, components: int = 10) -> None:
     print(f"\n**{number} shadow models and all attacks**, N = {rows:,}, d = 2, K = {components}\n")
     print("| part | CPU s |\n|---|---|")
     start = time.process_time()
-    pool = shadows.pool_of(data, rows, rng)
-    found = shadows.fit(
-        NonPrivate(), pool, Spec(domain, components), NO_BUDGET, number, lambda i: seeded(0, i), rng
+    pool = shadows.draw_pool(data, rows, rng)
+    found = shadows.fit_shadows(
+        NonPrivate(),
+        pool,
+        Spec(domain, components),
+        NO_BUDGET,
+        number,
+        lambda i: seeded_randomness(0, i),
+        rng,
     )
     fitted = time.process_time()
-    shadow_attacks.measured(found, (0.001, 0.01), rng)
+    shadow_attacks.measure_attacks(found, (0.001, 0.01), rng)
     ended = time.process_time()
     print(f"| fits and densities | {fitted - start:.1f} |\n| attacks | {ended - fitted:.1f} |")
     print(f"| **together** (must 60 on two cores, aim 15) | {ended - start:.1f} |")
@@ -167,20 +174,20 @@ def _game(data: CleanData, method: str, epsilon: float, runs: int, most: int, se
     mechanism, spec = registry.build(method, given), Spec(data.info.domain, 13)
     start = time.process_time()
     try:
-        found = worst_record.attack(
+        found = worst_record.attack_worst_record(
             mechanism,
             data,
             spec,
             Budget(epsilon, 1e-6),
             runs,
             most,
-            lambda *purpose: seeded(1, method, epsilon, *purpose),
+            lambda *purpose: seeded_randomness(1, method, epsilon, *purpose),
         )
     except MechanismFailure as error:
         print(f"| {method} | {epsilon:g} | {error} | | |", flush=True)
         return
     relation = mechanism.relation(spec).relation
-    limit = "" if math.isinf(epsilon) else f"{swap_ceiling(epsilon, 1e-6, relation):.3f}"
+    limit = "" if math.isinf(epsilon) else f"{swap_auc_ceiling(epsilon, 1e-6, relation):.3f}"
     words = "for places within 100 km" if chosen.trust == "distance" else limit
     everything = f" (all records, best of {searches} searches)" if most > len(data.points) else ""
     print(

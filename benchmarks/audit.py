@@ -10,10 +10,10 @@ import argparse
 import time
 from functools import partial
 
-from privmix.evaluate.audit import crafted
-from privmix.evaluate.audit.game import Game, play
+from privmix.audit import crafted_worlds
+from privmix.audit.game import GameResult, play_game
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import seeded
+from privmix.mechanisms.base import seeded_randomness
 from privmix.privacy.accounting import Budget
 
 DELTA = 1e-6
@@ -26,14 +26,14 @@ MECHANISMS = {
 }
 
 
-def audited(name: str, epsilon: float, runs: int, number: int) -> tuple[Game, float]:
+def audited(name: str, epsilon: float, runs: int, number: int) -> tuple[GameResult, float]:
     """One game, and its CPU time in seconds."""
     method, parameters = MECHANISMS[name]
     mechanism = registry.build(method, parameters)
-    pairs = crafted.pairs(mechanism, "record", "add_remove")
-    randomness = partial(seeded, 1, "benchmark", name, epsilon, number)
+    pairs = crafted_worlds.crafted_pairs(mechanism, "record", "add_remove")
+    randomness = partial(seeded_randomness, 1, "benchmark", name, epsilon, number)
     began = time.process_time()
-    played = play(mechanism, pairs, Budget(epsilon, DELTA), randomness, runs)
+    played = play_game(mechanism, pairs, Budget(epsilon, DELTA), randomness, runs)
     return played, time.process_time() - began
 
 

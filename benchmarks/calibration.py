@@ -10,7 +10,7 @@ converted to (ε, δ) by its own, tighter than textbook, conversion. Smaller is 
 import math
 from collections.abc import Callable
 
-from privmix.privacy.accounting import Budget, largest
+from privmix.privacy.accounting import Budget, find_largest
 from privmix.privacy.calibration import equal_shares
 
 EPSILONS = (0.1, 1.0, 10.0)
@@ -20,7 +20,7 @@ DELTA = 1e-6
 
 def ours(epsilon: float, releases: int) -> float:
     """The exact calibration."""
-    return equal_shares(0, releases, Budget(epsilon, DELTA), "exact").gaussian_multiplier
+    return equal_shares(0, releases, Budget(epsilon, DELTA), "exact").noise_multiplier
 
 
 def zcdp(epsilon: float, releases: int) -> float:
@@ -36,12 +36,12 @@ def dp_accounting(epsilon: float, releases: int) -> float:
 
     guess = ours(epsilon, releases)
 
-    def spent(multiplier: float) -> float:
+    def spent(noise_multiplier: float) -> float:
         accountant = PLDAccountant(value_discretization_interval=1 / guess / 100)
-        accountant.compose(dp_accounting.GaussianDpEvent(multiplier), releases)
+        accountant.compose(dp_accounting.GaussianDpEvent(noise_multiplier), releases)
         return accountant.get_epsilon(DELTA)
 
-    return 1 / largest(lambda mu: spent(1 / mu) <= epsilon, 1 / guess, tolerance=1e-6)
+    return 1 / find_largest(lambda mu: spent(1 / mu) <= epsilon, 1 / guess, tolerance=1e-6)
 
 
 def opendp(epsilon: float, releases: int) -> float:
@@ -56,7 +56,7 @@ def opendp(epsilon: float, releases: int) -> float:
         curve = dp.c.make_zCDP_to_approxDP(gaussian).map(math.sqrt(releases))
         return curve.epsilon(DELTA) <= epsilon
 
-    return 1 / largest(holds, epsilon / releases, tolerance=1e-6)
+    return 1 / find_largest(holds, epsilon / releases, tolerance=1e-6)
 
 
 METHODS: tuple[Callable[[float, int], float], ...] = (ours, dp_accounting, opendp, zcdp)

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from privmix.artefacts.clean import read_clean
 from privmix.artefacts.domain import Axis, Domain
-from privmix.catalog import store
-from privmix.catalog.acquire import acquire
-from privmix.clean import selection, transform
+from privmix.catalog.entry import load_entry
+from privmix.catalog.sources import acquire
+from privmix.clean import contribution_bounding, normalisation
 from privmix.clean.pipeline import clean
 from privmix.mechanisms.base import Records, Spec, training_records
 
@@ -44,7 +44,7 @@ class Case:
 
 def of_catalog(name: str, components: int, *, relation: str, seed: int) -> Case:
     """A dataset that needs no network, cleaned as the pipeline does."""
-    entry = store.load(CATALOG / f"{name}.yaml")
+    entry = load_entry(CATALOG / f"{name}.yaml")
     with tempfile.TemporaryDirectory() as folder:
         raw, output = Path(folder, "raw"), Path(folder, "clean.parquet")
         acquire(entry, raw)
@@ -79,7 +79,7 @@ def gowalla(
     """Check-ins on the whole globe, 2 km; with a limit, so many of each person, who are the unit then."""
     places = pq.read_table(folder / f"gowalla_{extract}_pairs.parquet").to_pandas()
     visits = places.loc[places.index.repeat(places["count"])]
-    axes = transform.axes(store.load(CATALOG / "gowalla.yaml"))
+    axes = normalisation.build_axes(load_entry(CATALOG / "gowalla.yaml"))
     world = _domain(f"gowalla_{extract}", axes, len(visits), unit="record", limit=1)
     points = world.normalise(visits[["lat", "lon"]].to_numpy(float))
     person = np.unique(visits["user"].astype(str).to_numpy(), return_inverse=True)[1]
@@ -92,7 +92,7 @@ def gowalla(
         domain = world.model_copy(update={"rows": size})
         return Case(world.dataset, Spec(domain, 10), Records(points[:size]), rest)
     draw = rng.integers(2**63, size=person.max() + 1).astype(np.uint64)
-    kept = ~selection.over_limit(person, draw[person], limit)
+    kept = ~contribution_bounding.rows_over_limit(person, draw[person], limit)
     points, person = points[kept], person[kept]
     apart = (draw % HELD_OUT == 0)[person]
     domain = _domain(world.dataset, axes, int((~apart).sum()), unit="person", limit=limit)
@@ -102,7 +102,7 @@ def gowalla(
 def gowalla_world(folder: Path, *, seed: int, rows: int = 200_000) -> Case:
     """Check-ins drawn anew from the histogram of all of them, uniform within its cells of about a degree."""
     cells = pd.read_csv(folder / "gowalla_grid256.csv.gz")
-    axes = transform.axes(store.load(CATALOG / "gowalla.yaml"))
+    axes = normalisation.build_axes(load_entry(CATALOG / "gowalla.yaml"))
     domain = _domain("gowalla_world", axes, rows, unit="record", limit=1)
     rng = np.random.default_rng(seed)
     share = cells["count"].to_numpy() / cells["count"].sum()

@@ -30,7 +30,7 @@ import numpy as np
 from privmix.mixture import em
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import compress, observe
+from privmix.mixture.moments import compress, observe
 
 PASSES = [
     (10**6, 2, 10, 25),
@@ -270,17 +270,17 @@ def _write(path: Path, n: int) -> float:
 
 def one_stream(path: Path) -> None:
     """Fit one file and say what it took."""
-    from privmix.artefacts.clean import train_batches
-    from privmix.mixture.stream import streamed
+    from privmix.artefacts.clean import iterate_train_points
+    from privmix.mixture.stream import stream_batches
 
     calls = [0]
 
     def batches():
         calls[0] += 1
-        return train_batches(path)
+        return iterate_train_points(path)
 
     before = time.process_time()
-    fit = em.fit(streamed(batches), 10, rng=np.random.default_rng(0), floor=np.full(2, 1e-6))
+    fit = em.fit(stream_batches(batches), 10, rng=np.random.default_rng(0), floor=np.full(2, 1e-6))
     print(
         json.dumps(
             {

@@ -14,9 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from privmix.privacy.ledger import Ledger
-from privmix.privacy.noise import SeededNoise
-from privmix.privacy.response import ORACLES, GeneralizedResponse, LocalHashing
-from privmix.privacy.streams import stream
+from privmix.privacy.noise import SeededNoise, stream
+from privmix.privacy.oracles import ORACLES, GeneralizedResponse, LocalHashing
 
 PROMISED = {GeneralizedResponse: 30.0, LocalHashing: 30.0}
 

@@ -23,11 +23,10 @@ import pyarrow as pa
 from utility import DISTANCE, INTERACTIVE, LOCAL
 
 from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
-from privmix.artefacts.columns import arrow
 from privmix.artefacts.domain import Domain
-from privmix.artefacts.parquet import write_table
-from privmix.catalog import store
-from privmix.clean import transform
+from privmix.artefacts.io import to_arrow, write_table
+from privmix.catalog.entry import load_entry
+from privmix.clean import normalisation
 
 CATALOG = Path(__file__).parents[1] / "data/catalog"
 MECHANISMS = {**LOCAL, **INTERACTIVE, **DISTANCE}
@@ -35,7 +34,7 @@ MECHANISMS = {**LOCAL, **INTERACTIVE, **DISTANCE}
 
 def write_clean(path: Path, rows: int) -> None:
     """Places about a hundred towns, in the public box of the check-ins."""
-    axes = transform.axes(store.load(CATALOG / "gowalla.yaml"))
+    axes = normalisation.build_axes(load_entry(CATALOG / "gowalla.yaml"))
     domain = Domain(
         dataset="places", title="places", axes=axes, attributes=(), unit="record", relation="replace_one",
         max_records_per_person=1, visibility="synthetic", rows=rows,
@@ -47,14 +46,14 @@ def write_clean(path: Path, rows: int) -> None:
     counts = RowCounts(read=rows, kept=rows, dropped={}, clipped={}, persons=rows, train=rows, holdout=0)
     info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
     parts = pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int8), ["train", "holdout"])
-    columns = [arrow(np.arange(rows, dtype=np.uint64)), *map(arrow, points.T), parts]
+    columns = [to_arrow(np.arange(rows, dtype=np.uint64)), *map(to_arrow, points.T), parts]
     schema = clean_schema(2, ())
     write_table(path, pa.Table.from_arrays(columns, schema=schema), info)
 
 
 def measured(chosen: dict, epsilon: float, clean: Path, output: Path) -> tuple[float, float]:
     """Seconds of wall time and the most megabytes that the stage held."""
-    command = [sys.executable, "-m", "privmix.stages.privatise", "--mechanism", "m"]
+    command = [sys.executable, "-m", "privmix.pipeline.stages.privatise", "--mechanism", "m"]
     command += ["--parameters", json.dumps(chosen), "--epsilon", str(epsilon), "--delta", "1e-6"]
     command += ["--components", "10", "--seed", "1", "--clean", str(clean), "--output", str(output)]
     single = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

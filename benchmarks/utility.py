@@ -25,8 +25,8 @@ from scipy import stats
 
 from privmix.errors import MechanismFailure
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import seeded
-from privmix.mechanisms.running import run
+from privmix.mechanisms.base import seeded_randomness
+from privmix.mechanisms.run import run
 from privmix.mixture import em
 from privmix.privacy.accounting import Budget
 
@@ -117,7 +117,7 @@ def gap(name: str, case: Case, epsilon: float, replicate: int, top: Ceiling) -> 
     if name == "dp_em (replace)":
         case = case.under(relation="replace_one", rows=len(case.records))
     spec = case.spec.with_components(1) if name == "one Gaussian" else case.spec
-    rng = seeded(replicate, case.name, name, epsilon)
+    rng = seeded_randomness(replicate, case.name, name, epsilon)
     began = time.process_time()
     release = run(mechanism, case.records, spec, Budget(epsilon, DELTA), rng)
     seconds = time.process_time() - began

@@ -9,17 +9,22 @@ import pytest
 from scipy import stats
 
 from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts, clean_schema
-from privmix.artefacts.columns import arrow
 from privmix.artefacts.domain import Attribute, Axis, Domain
-from privmix.artefacts.parquet import write_table
+from privmix.artefacts.io import to_arrow, write_table
 from privmix.mechanisms import registry
-from privmix.mechanisms.adaptive_tree_response import next_question, oracle_of, schedule, told, worth_cutting
 from privmix.mechanisms.base import Spec
-from privmix.mechanisms.partitions import Partition
-from privmix.mechanisms.tree_response import halvings
+from privmix.mechanisms.local.adaptive_tree_response import (
+    estimate_shares,
+    next_question,
+    oracle_of,
+    schedule,
+    split_threshold,
+)
+from privmix.mechanisms.local.tree_response import halvings
+from privmix.mechanisms.shared.partitions import Partition
 from privmix.mixture.model import Mixture
-from privmix.privacy.response import LocalHashing
-from privmix.privacy.response.survey import unpacked
+from privmix.privacy.oracles import LocalHashing
+from privmix.privacy.oracles.survey import unpack_reports
 
 PRIVATE = [name for name in registry.METHODS if registry.method_class(name).private]
 LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust != "central"]
@@ -73,10 +78,10 @@ def write_clean(path, domain, points, *, codes=None, persons=None, train=None):
     )
     info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
     columns = [
-        arrow(persons.astype(np.uint64)),
-        *(arrow(column) for column in points.T),
-        *(arrow(codes[attribute.name].astype(np.int16)) for attribute in domain.attributes),
-        pa.DictionaryArray.from_arrays(arrow((~train).astype(np.int8)), ["train", "holdout"]),
+        to_arrow(persons.astype(np.uint64)),
+        *(to_arrow(column) for column in points.T),
+        *(to_arrow(codes[attribute.name].astype(np.int16)) for attribute in domain.attributes),
+        pa.DictionaryArray.from_arrays(to_arrow((~train).astype(np.int8)), ["train", "holdout"]),
     ]
     schema = clean_schema(points.shape[1], tuple(attribute.name for attribute in domain.attributes))
     write_table(path, pa.Table.from_arrays(columns, schema=schema), info)
@@ -110,8 +115,10 @@ def partitions_asked(rows, spec, plan):
     asked, said = [Partition.even(first, deepest)], []
     for turn in range(rounds):
         if turn:
-            asked.append(next_question(asked, said, worth_cutting(rounds, plan)))
-        said.append(told(asked[turn], [unpacked(rows, turn, oracle_of(asked[turn], plan))], plan))
+            asked.append(next_question(asked, said, split_threshold(rounds, plan)))
+        said.append(
+            estimate_shares(asked[turn], [unpack_reports(rows, turn, oracle_of(asked[turn], plan))], plan)
+        )
     return asked
 
 
@@ -123,7 +130,7 @@ def assert_truthful(rows, oracles, codes):
     for turn, (oracle, everybody) in enumerate(zip(oracles, codes, strict=True)):
         own, true = rows[rows["turn"] == turn], everybody[rows["turn"] == turn]
         if isinstance(oracle, LocalHashing):
-            true = oracle.hashed(own["a"], own["b"], true)
+            true = oracle.hash_codes(own["a"], own["b"], true)
         elif "a" in rows.dtype.names:
             assert not own["a"].any()
             assert not own["b"].any()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import yaml
 
-from privmix.catalog import store
+from privmix.catalog.entry import load_entry
 from privmix.mechanisms.registry import METHODS
 from privmix.report.methods import PROMISES
-from privmix.settings import Release, Settings, load
+from privmix.settings import ReleaseSettings, Settings, load_settings
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -28,15 +28,15 @@ def test_the_python_examples_give_what_they_say():
 def test_the_entry_and_configuration_for_ones_own_data_are_valid(tmp_path: Path):
     publish, entry, config, people, attacks = (block for language, block in BLOCKS if language == "yaml")
     (tmp_path / "clinic.yaml").write_text(entry)
-    assert store.load(tmp_path / "clinic.yaml").coordinates == ("age", "systolic")
+    assert load_entry(tmp_path / "clinic.yaml").coordinates == ("age", "systolic")
     who = "columns:\n  - {name: who, description: Patient, type: identifier}"
     (tmp_path / "clinic.yaml").write_text(entry.replace("columns:", who) + people)
-    assert store.load(tmp_path / "clinic.yaml").privacy.unit == "person"
+    assert load_entry(tmp_path / "clinic.yaml").privacy.unit == "person"
     for each in (config, publish):
         assert set(yaml.safe_load(each)) <= set(Settings.model_fields)
-    Release.model_validate(yaml.safe_load(publish)["release"])
+    ReleaseSettings.model_validate(yaml.safe_load(publish)["release"])
     default = yaml.safe_load((ROOT / "config/config.yaml").read_text())
-    assert load(default | yaml.safe_load(attacks)).evaluation.shadows == 64
+    assert load_settings(default | yaml.safe_load(attacks)).evaluation.shadows == 64
 
 
 def test_every_method_is_in_the_table_and_the_picture_is_there():

@@ -3,7 +3,7 @@
 import pytest
 
 from privmix.errors import UserError
-from privmix.settings import load
+from privmix.settings import load_settings
 
 GOOD = {
     "datasets": ["a"],
@@ -13,20 +13,20 @@ GOOD = {
 
 
 def test_components_are_numbers_or_chosen_among_candidates():
-    by_dataset = load(GOOD | {"datasets": ["a", "b"], "components": {"a": 4, "b": "auto"}})
+    by_dataset = load_settings(GOOD | {"datasets": ["a", "b"], "components": {"a": 4, "b": "auto"}})
     assert by_dataset.components_for("a") == (4,)
     assert by_dataset.components_for("b") == (1, 2, 4, 8, 16)
-    chosen = load(GOOD | {"components": "auto", "component_choice": {"candidates": [3, 5]}})
+    chosen = load_settings(GOOD | {"components": "auto", "component_choice": {"candidates": [3, 5]}})
     assert chosen.components_for("a") == (3, 5)
     for wrong in ({"candidates": [3]}, {"candidates": [3, 3]}, {"candidates": [0, 3]}, {"budget_share": 0}):
         with pytest.raises(UserError, match="component_choice"):
-            load(GOOD | {"components": "auto", "component_choice": wrong})
+            load_settings(GOOD | {"components": "auto", "component_choice": wrong})
     with pytest.raises(UserError, match=r"component_choice\.candidate.*candidates"):
-        load(GOOD | {"component_choice": {"candidate": [1, 2]}})
+        load_settings(GOOD | {"component_choice": {"candidate": [1, 2]}})
 
 
 def test_defaults_are_filled_in():
-    settings = load(GOOD)
+    settings = load_settings(GOOD)
     assert settings.delta == 1e-6
     assert settings.catalog_dirs == ("data/catalog",)
     assert settings.mechanisms["m"].parameters == {"noise": "ggg"}
@@ -34,7 +34,7 @@ def test_defaults_are_filled_in():
 
 
 def test_a_mechanism_set_to_null_is_left_out():
-    settings = load({**GOOD, "mechanisms": {**GOOD["mechanisms"], "other": None}})
+    settings = load_settings({**GOOD, "mechanisms": {**GOOD["mechanisms"], "other": None}})
     assert list(settings.mechanisms) == ["m"]
 
 
@@ -73,14 +73,14 @@ def test_a_mechanism_set_to_null_is_left_out():
 )
 def test_what_is_wrong_is_said_in_one_sentence(change, sentence):
     with pytest.raises(UserError) as raised:
-        load({**GOOD, **change})
+        load_settings({**GOOD, **change})
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_shadow_models_attack_whom_the_configuration_names():
     def number(mechanism, epsilon, **evaluation):
-        return load(GOOD | {"evaluation": evaluation}).shadows_for(mechanism, epsilon)
+        return load_settings(GOOD | {"evaluation": evaluation}).shadows_for(mechanism, epsilon)
 
     assert number("m", 1.0) == 0
     assert number("m", 1.0, shadows=64) == 64
@@ -96,4 +96,6 @@ def test_shadow_models_attack_whom_the_configuration_names():
 def test_a_mechanism_that_is_left_out_by_name_may_still_be_named_for_attacks():
     mechanisms = {"m": GOOD["mechanisms"]["m"], "other": None}
     attacked = {"shadows": 12, "shadow_mechanisms": ["m", "other"]}
-    assert load(GOOD | {"mechanisms": mechanisms, "evaluation": attacked}).shadows_for("m", 1.0) == 12
+    assert (
+        load_settings(GOOD | {"mechanisms": mechanisms, "evaluation": attacked}).shadows_for("m", 1.0) == 12
+    )

@@ -1,4 +1,4 @@
-"""Errors that a user can mend: one sentence that says what, where, and what to do."""
+"""Errors that the user can fix: one sentence that says what is wrong, where, and what to do."""
 
 import difflib
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ class MechanismFailure(UserError):
     """A mechanism that cannot work on this data: recorded as a result, not a crash."""
 
 
-def nearest(word: str, choices: Iterable[str]) -> str:
+def suggest(word: str, choices: Iterable[str]) -> str:
     """A phrase that names the closest valid choice, or all of them when none is close."""
     known = sorted(choices)
     close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
@@ -23,12 +23,12 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return f"known: {', '.join(known)}"
 
 
-def from_validation(error: ValidationError, where: str, known: Iterable[str] = ()) -> UserError:
+def to_user_error(error: ValidationError, where: str, known: Iterable[str] = ()) -> UserError:
     """The first problem that pydantic found, as one sentence with key, value and remedy."""
     problem = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in problem["loc"]) or "(top level)"
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return UserError(f"{where}: unknown key {key!r}; {nearest(key.rsplit('.', 1)[-1], known)}")
+        return UserError(f"{where}: unknown key {key!r}; {suggest(key.rsplit('.', 1)[-1], known)}")
     if problem["type"] in ("missing", "missing_argument"):
         return UserError(f"{where}: key {key!r} is missing; add it.")
     message = problem["msg"].removeprefix("Value error, ")

@@ -1,16 +1,16 @@
-"""The configuration: the single truth of its keys, types, defaults and meaning."""
+"""The configuration: keys, types, defaults and descriptions. Everything else about it is generated from here."""
 
 import math
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from privmix.errors import UserError, from_validation, nearest
+from privmix.errors import UserError, suggest, to_user_error
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
-class Section(BaseModel):
+class SettingsModel(BaseModel):
     """Base of all sections: frozen, unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
@@ -29,7 +29,7 @@ class MechanismSettings(BaseModel):
         return dict(self.model_extra or {})
 
 
-class Evaluation(Section):
+class EvaluationSettings(SettingsModel):
     """How fitted models are attacked."""
 
     false_positive_rates: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
@@ -64,7 +64,7 @@ class Evaluation(Section):
     )
 
 
-class Audit(Section):
+class AuditSettings(SettingsModel):
     """How claims are tested."""
 
     runs: int = Field(default=300, ge=20, description="Runs of each world in the audit's game.")
@@ -73,7 +73,7 @@ class Audit(Section):
     )
 
 
-class Release(Section):
+class ReleaseSettings(SettingsModel):
     """What all releases of the same records together may cost, and where that is written down."""
 
     limit_epsilon: float = Field(
@@ -88,7 +88,7 @@ class Release(Section):
     )
 
 
-class ComponentChoice(Section):
+class ComponentChoiceSettings(SettingsModel):
     """How the number of Gaussians is chosen where `components` is `auto`."""
 
     candidates: tuple[Annotated[int, Field(ge=1)], ...] = Field(
@@ -105,7 +105,7 @@ class ComponentChoice(Section):
 
     @field_validator("candidates")
     @classmethod
-    def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+    def _check_distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(value)) != len(value):
             raise ValueError("the same value stands there twice")
         return value
@@ -114,7 +114,7 @@ class ComponentChoice(Section):
 Components = Annotated[int, Field(ge=1)] | Literal["auto"]
 
 
-class Settings(Section):
+class Settings(SettingsModel):
     """Everything that a run is made from. One YAML file, checked before any rule is built."""
 
     catalog_dirs: tuple[str, ...] = Field(
@@ -135,29 +135,29 @@ class Settings(Section):
     components: Components | dict[str, Components] = Field(
         default=10, description="Number of Gaussians, or auto to have it chosen: one for all, or by dataset."
     )
-    component_choice: ComponentChoice = ComponentChoice()
+    component_choice: ComponentChoiceSettings = ComponentChoiceSettings()
     master_seed: int = Field(default=0, ge=0, description="Every stream of a benchmark derives from it.")
-    evaluation: Evaluation = Evaluation()
-    audit: Audit = Audit()
-    release: Release = Release()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    audit: AuditSettings = AuditSettings()
+    release: ReleaseSettings = ReleaseSettings()
 
     @field_validator("mechanisms", mode="before")
     @classmethod
-    def _without_null(cls, value: Any) -> Any:
+    def _drop_null_mechanisms(cls, value: Any) -> Any:
         if isinstance(value, dict):
             return {key: mechanism for key, mechanism in value.items() if mechanism is not None}
         return value
 
     @field_validator("datasets", "epsilons")
     @classmethod
-    def _distinct(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _check_distinct(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         if len(set(value)) != len(value):
             raise ValueError("the same value stands there twice")
         return value
 
     @field_validator("epsilons")
     @classmethod
-    def _written_in_paths(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+    def _check_path_digits(cls, value: tuple[float, ...]) -> tuple[float, ...]:
         for epsilon in value:
             if float(format(epsilon, "g")) != epsilon:
                 raise ValueError(f"{epsilon!r} has more than the six digits that file names keep")
@@ -183,21 +183,21 @@ class Settings(Section):
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:
     sections = {
-        "evaluation": Evaluation,
-        "component_choice": ComponentChoice,
-        "audit": Audit,
-        "release": Release,
+        "evaluation": EvaluationSettings,
+        "component_choice": ComponentChoiceSettings,
+        "audit": AuditSettings,
+        "release": ReleaseSettings,
     }
     return list(sections.get(str(location[0]) if location else "", Settings).model_fields)
 
 
-def load(config: dict[str, Any]) -> Settings:
+def load_settings(config: dict[str, Any]) -> Settings:
     """Validate a configuration, or raise one sentence with key, value and nearest valid choice."""
     try:
         settings = Settings.model_validate(config)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        raise from_validation(error, "configuration", _known_keys(problem["loc"])) from error
+        raise to_user_error(error, "configuration", _known_keys(problem["loc"])) from error
     if isinstance(settings.components, dict):
         for dataset in settings.datasets:
             if dataset not in settings.components:
@@ -205,7 +205,7 @@ def load(config: dict[str, Any]) -> Settings:
                     f"configuration: components names no number for dataset {dataset!r}; "
                     f"add `{dataset}: 10` under components, or give one number for all."
                 )
-    _attacked(settings, {*settings.mechanisms, *config["mechanisms"]})
+    _check_shadow_targets(settings, {*settings.mechanisms, *config["mechanisms"]})
     for dataset in settings.sources:
         if dataset not in settings.datasets:
             raise UserError(
@@ -215,14 +215,14 @@ def load(config: dict[str, Any]) -> Settings:
     return settings
 
 
-def _attacked(settings: Settings, mechanisms: set[str]) -> None:
+def _check_shadow_targets(settings: Settings, mechanisms: set[str]) -> None:
     """Whoever is to be attacked must be there, or be left out by name: the default names some whom others leave out."""
     wanted, at = settings.evaluation.shadow_mechanisms, settings.evaluation.shadow_epsilons
     for name in () if wanted == "all" else wanted:
         if name not in mechanisms:
             raise UserError(
                 f"configuration: evaluation.shadow_mechanisms names {name!r}, which is not in mechanisms; "
-                f"{nearest(name, settings.mechanisms)}"
+                f"{suggest(name, settings.mechanisms)}"
             )
     for epsilon in () if isinstance(at, str) else at:
         if epsilon not in settings.epsilons:

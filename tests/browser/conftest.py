@@ -138,7 +138,7 @@ def catalog(tmp_path_factory) -> Path:
     import odd_entry
     import yaml
 
-    from privmix.stages.catalog import write
+    from privmix.pipeline.stages.catalog import write_catalog
 
     root = tmp_path_factory.mktemp("catalog")
     shutil.copytree(ROOT / "data/catalog", root / "data/catalog")
@@ -147,7 +147,7 @@ def catalog(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         configuration = yaml.safe_load((ROOT / "config/config.yaml").read_text())
-        write(configuration, None, Path("reports/catalog.html"), Path("data/datapackage.json"))
+        write_catalog(configuration, None, Path("reports/catalog.html"), Path("data/datapackage.json"))
     return root / "reports/catalog.html"
 
 

@@ -45,7 +45,7 @@ def url_source(url: str) -> dict[str, object]:
 
 
 def command(entry: Path, output: Path, *more: str) -> list[str]:
-    stage = [sys.executable, "-m", "privmix.stages.download"]
+    stage = [sys.executable, "-m", "privmix.pipeline.stages.download"]
     return [*stage, "--entry", str(entry), "--output", str(output), *more]
 
 

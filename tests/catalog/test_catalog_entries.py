@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privmix.catalog import store, synthetic
-from privmix.catalog.entry import Entry
-from privmix.catalog.packages import table as package_table
+from privmix.catalog import synthetic
+from privmix.catalog.entry import Entry, load_entry
+from privmix.catalog.sources import package_table
 
 FOLDER = Path(__file__).parents[2] / "data" / "catalog"
-ENTRIES = [store.load(path) for path in sorted(FOLDER.glob("*.yaml"))]
+ENTRIES = [load_entry(path) for path in sorted(FOLDER.glob("*.yaml"))]
 
 
 def the(name: str) -> Entry:

@@ -8,22 +8,21 @@ import pytest
 import yaml
 from odd_entry import MARKUP, odd_entry, write_odd_entry
 
-from privmix.artefacts.clean import clean_info
-from privmix.catalog import store
-from privmix.catalog.acquire import acquire
-from privmix.catalog.entry import Entry
-from privmix.catalog.holding import Holding, hold
+from privmix.artefacts.clean import read_clean_info
+from privmix.catalog.dataset_files import DatasetFiles, find_files
+from privmix.catalog.entry import Entry, entry_names, load_entry
+from privmix.catalog.sources import acquire
 from privmix.clean.pipeline import clean
 from privmix.cli import main
-from privmix.report.catalog_page import RunPlan, _lineage, exact, lineage_graph, render, wrap
-from privmix.stages.catalog import FILES
+from privmix.pipeline.stages.catalog import FILES
+from privmix.report.catalog_page import CatalogRun, _lineage, exact, lineage_graph, render, wrap
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "data/catalog"
-PLAN = RunPlan(("checkins",), (), ("laplace",), ("dp_em", "noisy_tree"), reports=5, jobs=15)
+PLAN = CatalogRun(("checkins",), (), ("laplace",), ("dp_em", "noisy_tree"), reports=5, jobs=15)
 
 
-def page(*holdings: Holding, plan: RunPlan = PLAN, problems: tuple[str, ...] = ()) -> str:
+def page(*holdings: DatasetFiles, plan: CatalogRun = PLAN, problems: tuple[str, ...] = ()) -> str:
     return render(holdings, problems, plan, FILES)
 
 
@@ -32,11 +31,11 @@ def text(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-def held(name: str) -> Holding:
-    return Holding(store.load(FOLDER / f"{name}.yaml"), Path("data/catalog") / f"{name}.yaml")
+def held(name: str) -> DatasetFiles:
+    return DatasetFiles(load_entry(FOLDER / f"{name}.yaml"), Path("data/catalog") / f"{name}.yaml")
 
 
-@pytest.mark.parametrize("name", store.names([FOLDER]))
+@pytest.mark.parametrize("name", entry_names([FOLDER]))
 def test_the_page_tells_everything_that_the_entry_says(name: str):
     holding = held(name)
     entry, told = holding.entry, text(page(holding))
@@ -60,7 +59,7 @@ def test_the_page_tells_everything_that_the_entry_says(name: str):
 
 
 def test_markup_in_an_entry_is_text():
-    html = page(Holding(Entry.model_validate(odd_entry()), Path("odd.yaml")))
+    html = page(DatasetFiles(Entry.model_validate(odd_entry()), Path("odd.yaml")))
     assert MARKUP not in html
     assert "&lt;script&gt;document.title" in html
     assert html.count("<script>") == 1, "the page's own"
@@ -70,14 +69,14 @@ def test_markup_in_an_entry_is_text():
 def test_an_address_that_is_not_of_the_web_is_no_link():
     licence = {"spdx": "LicenseRef-odd", "url": "javascript:alert(1)"}
     odd = Entry.model_validate(odd_entry(licence=licence, homepage="javascript:alert(2)"))
-    html = page(Holding(odd, Path("odd.yaml")), held("gowalla"))
+    html = page(DatasetFiles(odd, Path("odd.yaml")), held("gowalla"))
     assert 'href="javascript:' not in html
     assert "javascript:alert(2)" in text(html)
     assert 'href="https://snap.stanford.edu/data/loc-gowalla.html"' in html
 
 
 def test_the_page_is_one_file():
-    html = page(*map(held, store.names([FOLDER])))
+    html = page(*map(held, entry_names([FOLDER])))
     assert not re.search(r"<link[^>]+href=\"(?!data:)|<script[^>]+src|@import|url\(", html)
     assert len(html) < 1_000_000
 
@@ -90,24 +89,24 @@ def test_bounds_keep_all_their_digits():
     assert exact(2e-7) == "2·10⁻⁷"
 
 
-def cleaned(tmp_path: Path, **changes) -> Holding:
+def cleaned(tmp_path: Path, **changes) -> DatasetFiles:
     """The check-ins, changed, got and cleaned."""
     content = yaml.safe_load((FOLDER / "checkins.yaml").read_text(encoding="utf-8"))
     entry = Entry.model_validate({**content, **changes})
     raw, target = tmp_path / "checkins.raw", tmp_path / "checkins.parquet"
     acquire(entry, raw)
     clean(entry, raw, target, master_seed=1, key=b"k" * 32, overridden=False)
-    return hold(entry, Path("checkins.yaml"), raw, target)
+    return find_files(entry, Path("checkins.yaml"), raw, target)
 
 
 def test_the_counts_of_a_clean_file_are_shown_where_the_data_are_public(tmp_path: Path):
     holding = cleaned(tmp_path)
-    counts = clean_info(tmp_path / "checkins.parquet").counts
+    counts = read_clean_info(tmp_path / "checkins.parquet").counts
     told = text(page(holding)).replace("\u00a0", " ")
     assert "24,000 rows read, 24,000 records kept of 5,904 people" in told
     assert f"{counts.train:,} records to train on, {counts.holdout:,} records held out" in told
     assert f"{(tmp_path / 'checkins.raw').stat().st_size:,} bytes" in told
-    assert clean_info(tmp_path / "checkins.parquet").raw_sha256 in told
+    assert read_clean_info(tmp_path / "checkins.parquet").raw_sha256 in told
 
 
 def test_of_sensitive_data_no_count_size_or_hash_of_the_file_is_shown(tmp_path: Path):
@@ -118,7 +117,7 @@ def test_of_sensitive_data_no_count_size_or_hash_of_the_file_is_shown(tmp_path: 
         "max_records_per_person": 200,
     }
     holding = cleaned(tmp_path, visibility="sensitive", privacy=person)
-    info = clean_info(tmp_path / "checkins.parquet")
+    info = read_clean_info(tmp_path / "checkins.parquet")
     told = text(page(holding)).replace("\u00a0", " ")
     size = (tmp_path / "checkins.raw").stat().st_size
     for figure in (f"{info.counts.train:,}", f"{info.counts.holdout:,}", f"{size:,}", info.raw_sha256):
@@ -129,7 +128,7 @@ def test_of_sensitive_data_no_count_size_or_hash_of_the_file_is_shown(tmp_path: 
 
 def test_of_sensitive_records_that_are_replaced_their_number_is_public(tmp_path: Path):
     holding = cleaned(tmp_path, visibility="sensitive")
-    rows = clean_info(tmp_path / "checkins.parquet").domain.rows
+    rows = read_clean_info(tmp_path / "checkins.parquet").domain.rows
     assert f"{rows:,} records to train on, public by the relation" in text(page(holding)).replace(
         "\u00a0", " "
     )
@@ -154,9 +153,9 @@ def test_the_lineage_goes_from_the_source_to_the_report_by_the_files_of_the_swee
 
 
 def test_without_local_or_without_central_mechanisms_there_is_no_fork():
-    central = RunPlan(("checkins",), (), (), ("dp_em",), reports=0, jobs=5)
+    central = CatalogRun(("checkins",), (), (), ("dp_em",), reports=0, jobs=5)
     assert "Private reports" not in boxes(page(held("checkins"), plan=central))
-    local = RunPlan(("checkins",), ("checkins",), ("laplace",), (), reports=5, jobs=5)
+    local = CatalogRun(("checkins",), ("checkins",), ("laplace",), (), reports=5, jobs=5)
     drawn = boxes(page(held("checkins"), plan=local))
     assert "Private reports" in drawn
     assert not [word for word in drawn if word.endswith("central")]

@@ -19,7 +19,7 @@ def stage(tmp_path, entry):
         (tmp_path / "places.raw").write_text(raw)
         return subprocess.run(
             [
-                sys.executable, "-m", "privmix.stages.clean", "--entry", "places.yaml", "--raw", "places.raw",
+                sys.executable, "-m", "privmix.pipeline.stages.clean", "--entry", "places.yaml", "--raw", "places.raw",
                 "--output", "data/clean/places.parquet", "--master-seed", "1", "--key", "data/.pseudonym.key",
                 *more,
             ],

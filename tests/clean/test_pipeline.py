@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from privmix.artefacts.clean import read_clean
-from privmix.catalog.readers import records
+from privmix.catalog.readers import delimited
 from privmix.clean import ENTRY_SECTIONS
 from privmix.clean.pipeline import clean
 from privmix.errors import UserError
@@ -34,7 +34,7 @@ def test_clean_records_restore_to_the_raw_values_in_source_order(cleaned):
     data = cleaned(rows)
     fields = [row.split(",") for row in rows]
     expected = np.array([[float(row[1]), float(row[2])] for row in fields])
-    assert np.abs(data.info.domain.restore(data.points) - expected).max() < 1e-12 * 360
+    assert np.abs(data.info.domain.denormalise(data.points) - expected).max() < 1e-12 * 360
     assert data.codes["night"].tolist() == [int(row[3] == "yes") for row in fields]
     assert np.linalg.norm(data.points, axis=1).max() <= 1
     same = {name: set() for name, *_ in fields}
@@ -49,7 +49,7 @@ def test_a_file_in_many_blocks_gives_the_same_records(cleaned, monkeypatch):
     privacy = {"unit": "person", "person_column": "who", "max_records_per_person": 8}
     reader = {"format": "csv", "drop_duplicates": True}
     whole = cleaned(rows, privacy=privacy, reader=reader, expected={"rows": 500})
-    monkeypatch.setattr(records, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 500)
     pieces = cleaned(rows, privacy=privacy, reader=reader, expected={"rows": 500})
     assert pieces.info == whole.info
     assert set(whole.info.counts.dropped) == {"not a number", "duplicate", "over the person's limit"}

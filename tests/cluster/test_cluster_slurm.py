@@ -14,8 +14,8 @@ import pytest
 from cluster_project import CHUNKED, ClusterProject
 from slurm_cluster import Cluster
 
-from privmix import resources
-from privmix.catalog import store
+from privmix.catalog.entry import load_entry
+from privmix.pipeline import resources
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def submitted(said: str) -> list[str]:
 
 def asked_for(project: ClusterProject, attempt: int) -> str:
     """The memory that a job of the tiny dataset asks for, as SLURM writes it."""
-    return f"{resources.memory_mb([store.load(project.folder / 'catalog/tiny.yaml')], attempt)}M"
+    return f"{resources.memory_mb([load_entry(project.folder / 'catalog/tiny.yaml')], attempt)}M"
 
 
 def results(folder: Path) -> pd.DataFrame:
@@ -84,7 +84,7 @@ def begun(unrun: Callable[[str], ClusterProject]) -> dict[str, tuple[ClusterProj
     """Two runs side by side, to save time: a plain one, and one with trouble."""
     plain, trouble = unrun("finished"), unrun("troubled")
     leave_out_the_local_mechanism(trouble)
-    trouble.edit("src/privmix/stages/fit.py", "\ndef main() -> None:\n", TROUBLE)
+    trouble.edit("src/privmix/pipeline/stages/fit.py", "\ndef main() -> None:\n", TROUBLE)
     with_trouble = trouble.begin("reports/summary.html", "--retries", "1")
     return {"plain": (plain, plain.begin("reports/summary.html")), "trouble": (trouble, with_trouble)}
 

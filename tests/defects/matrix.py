@@ -19,6 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from privmix.pipeline.code_version import audit_code_version
 from privmix.report import defects
 from privmix.report.defects import DefectMatrix, PlantedDefect, Trial
 
@@ -61,7 +62,7 @@ def matrix(seeds: int, wanted: Sequence[str] = ()) -> DefectMatrix:
                 enumerate([None, *chosen]),
             )
         )
-    code = defects.audit_code_version(METHOD)
+    code = audit_code_version(METHOD)
     return DefectMatrix(METHOD, BUDGET.epsilon, REPLAYED, PLAYED, defects.this_python(), code, rows)
 
 

@@ -18,15 +18,15 @@ ON_THE_DATA = START.replace(
     "                    observations, start.n_components, floor=spec.floor, rng=rng.search\n"
     "                ).mixture,",
 )
-OBSERVED = "observations = spec.observed(view.points)"
+OBSERVED = "observations = spec.observations(view.points)"
 STRETCHED = """low, high = view.points.min(axis=0), view.points.max(axis=0)
         width = spec.domain.upper - spec.domain.lower
-        observations = spec.observed(spec.domain.lower + (view.points - low) / (high - low) * width)"""
+        observations = spec.observations(spec.domain.lower + (view.points - low) / (high - low) * width)"""
 SHARES = 'equal_shares(0, plan.releases, budget, "exact")'
 SPENT = 'spent = claim(ledger.events, budget, "exact")'
 PASS = "standardised_pass(observations, mixture, shape.radius)"
-TAKEN_APART = "return _taken_apart(noisy, mixture, shape, noise_multiplier * reach)"
-COUNTED = f"noisy[: len(mixture.weights)] = values[: len(mixture.weights)]\n    {TAKEN_APART}"
+UNPACKED = "return _unpack(noisy, mixture, shape, noise_multiplier * reach)"
+COUNTED = f"noisy[: len(mixture.weights)] = values[: len(mixture.weights)]\n    {UNPACKED}"
 
 
 def _defect(name: str, *edits: tuple[str, str, str]) -> Change:
@@ -62,5 +62,5 @@ DEFECTS = [
         (JOINT, PASS, PASS.replace("shape.radius", "shape.radius * math.sqrt(mixture.dimensions)")),
     ),
     _defect("one seed for everything", (STREAMS, "[master_seed, *words.tolist()]", "[0]")),
-    _defect("exact counts", (JOINT, TAKEN_APART, COUNTED)),
+    _defect("exact counts", (JOINT, UNPACKED, COUNTED)),
 ]

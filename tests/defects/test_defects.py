@@ -8,7 +8,8 @@ from mutate import copied
 from planted import DEFECTS, METHOD
 from project_copy import ROOT, Project, copy_project
 
-from privmix.report.defects import audit_code_version, load_matrix
+from privmix.pipeline.code_version import audit_code_version
+from privmix.report.defects import load_matrix
 
 CONFIG = f"""
 catalog_dirs: [catalog]

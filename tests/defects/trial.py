@@ -8,9 +8,9 @@ Crafted records, ε = 1: three replayed runs and one game for every seed.
 import json
 import sys
 
-from privmix.evaluate.audit import crafted
-from privmix.evaluate.audit.game import play
-from privmix.evaluate.audit.replay import replay
+from privmix.audit import crafted_worlds
+from privmix.audit.game import play_game
+from privmix.audit.replay import replay_audit
 from privmix.mechanisms import base
 from privmix.mechanisms.registry import build
 from privmix.privacy.accounting import Budget
@@ -22,9 +22,13 @@ REPLAYED, PLAYED = 3, 1200
 def audited(method: str, seed: int) -> dict[str, object]:
     """What the replay and the game say of one seed."""
     mechanism = build(method, {})
-    pairs = crafted.pairs(mechanism, "record", "add_remove")
-    verdict = replay(mechanism, pairs, BUDGET, lambda number: base.seeded(seed, "replay", number), REPLAYED)
-    game = play(mechanism, pairs, BUDGET, lambda number: base.seeded(seed, "game", number), PLAYED)
+    pairs = crafted_worlds.crafted_pairs(mechanism, "record", "add_remove")
+    verdict = replay_audit(
+        mechanism, pairs, BUDGET, lambda number: base.seeded_randomness(seed, "replay", number), REPLAYED
+    )
+    game = play_game(
+        mechanism, pairs, BUDGET, lambda number: base.seeded_randomness(seed, "game", number), PLAYED
+    )
     worst = max(game.bounds, key=lambda bound: bound.alarm)
     return {
         "finding": next((finding.partition(";")[0] for finding in verdict.findings), ""),

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 from making import clean_data, clusters
 
-from privmix.evaluate.people import numbered
-from privmix.stages.scores import score
+from privmix.artefacts.clean import number_persons
+from privmix.pipeline.scores import score_model
 
 
 def test_people_are_numbered_as_they_come():
-    assert numbered(np.array([9, 4, 9, 7, 4], dtype=np.uint64)).tolist() == [0, 1, 0, 2, 1]
+    assert number_persons(np.array([9, 4, 9, 7, 4], dtype=np.uint64)).tolist() == [0, 1, 0, 2, 1]
 
 
 def test_another_key_changes_no_score_by_a_single_bit(made_model):
@@ -21,7 +21,7 @@ def test_another_key_changes_no_score_by_a_single_bit(made_model):
     scored = []
     for _ in range(12):
         keyed = rng.permutation(2**40 + np.arange(600)).astype(np.uint64)
-        found = score(model, replace(clean, person=keyed[owners]), (0.5,), np.random.default_rng(1))
+        found = score_model(model, replace(clean, person=keyed[owners]), (0.5,), np.random.default_rng(1))
         scored.append([(value.metric, value.value.hex()) for value in found.values])
     assert len(scored[0]) > 5
     assert all(other == scored[0] for other in scored)

@@ -8,27 +8,28 @@ from making import assert_truthful, clusters, make_spec, partitions_asked
 from scipy import stats
 
 from privmix.errors import MechanismFailure
-from privmix.mechanisms import adaptive_tree_response, spool
-from privmix.mechanisms.adaptive_tree_response import (
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.local import adaptive_tree_response
+from privmix.mechanisms.local.adaptive_tree_response import (
     MOST_ROUNDS,
     AdaptiveTreeResponse,
+    estimate_shares,
     next_question,
     oracle_of,
     schedule,
-    told,
 )
-from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.local import Answers
-from privmix.mechanisms.partitions import Partition
-from privmix.mechanisms.running import run
-from privmix.mechanisms.share_tree import Findings, Told
-from privmix.mechanisms.tree_response import halvings
+from privmix.mechanisms.local.base import CoordinateReports
+from privmix.mechanisms.local.tree_response import halvings
+from privmix.mechanisms.run import run
+from privmix.mechanisms.shared import report_shuffle
+from privmix.mechanisms.shared.partitions import Partition
+from privmix.mechanisms.shared.share_tree import NodeEstimates, ShareEstimates
 from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import SeededNoise
-from privmix.privacy.response import GeneralizedResponse
-from privmix.privacy.response.survey import Survey, unpacked
-from privmix.privacy.tree import Shape
+from privmix.privacy.oracles import GeneralizedResponse
+from privmix.privacy.oracles.survey import Survey, unpack_reports
+from privmix.privacy.privtree import TreeShape
 
 ADAPTIVE = AdaptiveTreeResponse()
 
@@ -44,10 +45,10 @@ def _source(seed=1):
 def _answered(points, spec, epsilon, seed=1, cuts=(), folder=None):
     """The answers of all records, which come in parts that end at these rows."""
     parts = map(Records, np.split(points, cuts))
-    said = list(ADAPTIVE.answered(parts, spec, _plan(spec, epsilon), _source(seed), folder))
+    said = list(ADAPTIVE.answer_parts(parts, spec, _plan(spec, epsilon), _source(seed), folder))
     rows = np.concatenate([answers.columns["part"] for answers, _ in said])
     assert all(answers.asked == said[0][0].asked and set(answers.columns) == {"part"} for answers, _ in said)
-    return Answers({"part": rows}, said[0][0].asked), said[0][1]
+    return CoordinateReports({"part": rows}, said[0][0].asked), said[0][1]
 
 
 def _turns(answers, people, seed=1):
@@ -60,7 +61,7 @@ def _turns(answers, people, seed=1):
 
 def _partitions(answers, spec):
     deepest = halvings(spec, "").depth
-    return [Partition(Shape.unpacked(0, text), deepest) for text in answers.asked["partitions"]]
+    return [Partition(TreeShape.unpacked(0, text), deepest) for text in answers.asked["partitions"]]
 
 
 def _table(oracle):
@@ -128,7 +129,7 @@ def test_parts_of_the_records_are_asked_what_all_of_them_are(epsilon, tmp_path, 
     """With the same draws the same questions and reports, from memory or from files, in whatever parts records come."""
     spec, points = make_spec(rows=6000), clusters(6000)
     whole, ledger = _answered(points, spec, epsilon)
-    monkeypatch.setattr(spool, "FEW", 1000)
+    monkeypatch.setattr(report_shuffle, "FEW", 1000)
     for cuts in ([1, 1, 2500], range(100, 6000, 100)):
         parts, cost = _answered(points, spec, epsilon, cuts=cuts, folder=tmp_path)
         assert parts.asked == whole.asked
@@ -165,15 +166,15 @@ def test_attributes_stay_with_their_record(tmp_path):
         Records(points[some], {name: code[some] for name, code in codes.items()})
         for some in (slice(0, 1500), slice(1500, 4000))
     ]
-    made = list(ADAPTIVE.reports(parts, spec, Budget(200.0, 0.0), seeded(1), tmp_path))
+    made = list(ADAPTIVE.reports(parts, spec, Budget(200.0, 0.0), seeded_randomness(1), tmp_path))
     deepest, plan = halvings(spec, "").depth, _plan(spec, 200.0)
     seen = 0
     for reports in made:
         assert np.array_equal(2 * reports.columns["a_night"], reports.columns["a_colour"])
-        asked = [Partition(Shape.unpacked(0, text), deepest) for text in reports.asked["partitions"]]
+        asked = [Partition(TreeShape.unpacked(0, text), deepest) for text in reports.asked["partitions"]]
         [turn] = set(reports.columns["part"]["turn"].tolist())
         support = oracle_of(asked[turn], plan).support
-        own = unpacked(reports.columns["part"], turn, oracle_of(asked[turn], plan))
+        own = unpack_reports(reports.columns["part"], turn, oracle_of(asked[turn], plan))
         night = reports.columns["a_night"] == 1
         lower, upper = halvings(spec, "").boxes(*asked[turn].nodes)
         assert not support(own[night])[upper[:, 0] <= 0].any()
@@ -205,7 +206,9 @@ def test_the_first_partition_and_the_rounds_are_public():
 def test_the_ledger_and_the_claim_are_the_budget_however_many_rounds(epsilon):
     spec = make_spec(rows=500, attributes=(("night", ("no", "yes")),))
     codes = {"night": np.zeros(500, dtype=np.int16)}
-    reports = ADAPTIVE.privatise(Records(clusters(500), codes), spec, Budget(epsilon, 1e-6), seeded(1))
+    reports = ADAPTIVE.privatise(
+        Records(clusters(500), codes), spec, Budget(epsilon, 1e-6), seeded_randomness(1)
+    )
     assert sum(event.epsilon for event in reports.events) == pytest.approx(epsilon, rel=1e-9)
     assert reports.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert json.loads(json.dumps(dict(reports.asked))) == dict(reports.asked)
@@ -221,13 +224,14 @@ def test_shares_of_all_rounds_are_unbiased_with_the_stated_variance(epsilon):
         asked, plan = _partitions(answers, spec), _plan(spec, epsilon)
         rows = answers.columns["part"]
         said = [
-            told(each, [unpacked(rows, turn, oracle_of(each, plan))], plan) for turn, each in enumerate(asked)
+            estimate_shares(each, [unpack_reports(rows, turn, oracle_of(each, plan))], plan)
+            for turn, each in enumerate(asked)
         ]
-        findings = Findings.pooled(asked, said)
+        findings = NodeEstimates.pool(asked, said)
         truth = np.mean(codes[:, None] >> (findings.deepest - findings.depths) == findings.codes, axis=0)
         held = truth >= (0.01 if epsilon == 8.0 else 0.0)
         scores.append(((findings.tree.estimates - truth) / np.sqrt(findings.tree.variances))[held])
-        wholes.append(findings.tree.combined()[0][findings.tree.parents < 0].sum())
+        wholes.append(findings.tree.subtree_estimates()[0][findings.tree.parents < 0].sum())
     scores = np.concatenate(scores)
     # Parts of one round share their reports and lean on each other, so the bounds are wider than for coins.
     assert abs(scores.mean()) < 0.1
@@ -246,9 +250,9 @@ def test_rounds_about_the_same_parts_are_averaged_without_bias(epsilon):
         for people in (300, 350, 400, 450, 500):
             codes = (np.linspace(0, 8, people, endpoint=False) ** 2).astype(int)
             reports = oracle_of(partition, plan).perturb(codes, source=source, ledger=Ledger(), label="")
-            said.append(told(partition, [reports[:99], reports[99:]], plan))
+            said.append(estimate_shares(partition, [reports[:99], reports[99:]], plan))
             true += np.bincount(codes, minlength=64) / 2000
-        errors.append(Findings.pooled([partition] * 5, said).tree.estimates - true)
+        errors.append(NodeEstimates.pool([partition] * 5, said).tree.estimates - true)
     errors = np.array(errors)
     assert (np.abs(errors.mean(axis=0)) < 5 * errors.std(axis=0) / np.sqrt(40) + 1e-9).all()
     assert abs(errors.sum(axis=1).mean()) < 5 * errors.sum(axis=1).std() / np.sqrt(40) + 1e-9
@@ -258,7 +262,7 @@ def test_a_round_in_which_nobody_answered_says_nothing():
     spec, epsilon = make_spec(rows=4000), 4.0
     plan, deepest = _plan(spec, epsilon), halvings(spec, "").depth
     coarse, fine = Partition.even(2, deepest), Partition.even(4, deepest)
-    nobody = told(coarse, [np.zeros(0, dtype=oracle_of(coarse, plan).report)], plan)
+    nobody = estimate_shares(coarse, [np.zeros(0, dtype=oracle_of(coarse, plan).report)], plan)
     assert next_question([coarse], [nobody], 0.1) is coarse
     reports = oracle_of(fine, plan).perturb(
         np.arange(800) % 16,
@@ -266,15 +270,17 @@ def test_a_round_in_which_nobody_answered_says_nothing():
         ledger=Ledger(),
         label="",
     )
-    said = told(fine, [reports], plan)
-    both, alone = Findings.pooled([coarse, fine], [nobody, said]), Findings.pooled([fine], [said])
+    said = estimate_shares(fine, [reports], plan)
+    both, alone = NodeEstimates.pool([coarse, fine], [nobody, said]), NodeEstimates.pool([fine], [said])
     assert np.array_equal(both.tree.estimates, alone.tree.estimates)
     assert np.array_equal(both.depths, np.full(16, 4))
 
 
 def test_a_partition_holds_every_code_once():
     rng = np.random.Generator(np.random.PCG64(4))
-    shape = Shape(0, (np.ones(1, bool), np.array([True, False]), np.array([False, True]), np.zeros(2, bool)))
+    shape = TreeShape(
+        0, (np.ones(1, bool), np.array([True, False]), np.array([False, True]), np.zeros(2, bool))
+    )
     partition = Partition(shape, 5)
     codes, depths = partition.nodes
     assert sum(2.0 ** -depths.astype(float)) == 1.0
@@ -286,11 +292,11 @@ def test_a_partition_holds_every_code_once():
 def _findings():
     """Four quarters, the first cut into quarters once more: two rounds on a line of 16 codes."""
     coarse = Partition.even(2, 4)
-    fine = Partition(Shape(0, (np.ones(1, bool), np.ones(2, bool), np.array([1, 0, 0, 0], bool),
+    fine = Partition(TreeShape(0, (np.ones(1, bool), np.ones(2, bool), np.array([1, 0, 0, 0], bool),
                                np.ones(2, bool), np.zeros(4, bool))), 4)  # fmt: skip
     shares = (np.array([0.7, 0.1, 0.1, 0.1]), np.array([0.6, 0.1, 0.0, 0.0, 0.1, 0.1, 0.1]))
-    return Findings.pooled(
-        [coarse, fine], [Told(GeneralizedResponse(len(each), 30.0), each, 100) for each in shares]
+    return NodeEstimates.pool(
+        [coarse, fine], [ShareEstimates(GeneralizedResponse(len(each), 30.0), each, 100) for each in shares]
     )
 
 
@@ -310,7 +316,7 @@ def test_parts_that_hold_little_are_merged_and_those_that_hold_much_are_cut():
     codes, depths = _findings().next_partition(0.25, finer=1).nodes
     # The code that holds most cannot be cut further; the farther from it, the coarser.
     assert list(zip(depths, codes, strict=True)) == [(4, 0), (4, 1), (3, 1), (2, 1), (1, 1)]
-    parts, shares, variances = _findings().merged(0.25)
+    parts, shares, variances = _findings().coarsen(0.25)
     assert shares.sum() == pytest.approx(1.0)
     assert len(shares) == len(variances) == len(parts)
     assert shares[0] == pytest.approx(0.6)
@@ -328,7 +334,7 @@ def test_every_budget_and_dataset_gives_a_valid_mixture(dimensions, epsilon, poi
     }[points]
     spec = make_spec(4, dimensions=dimensions, rows=len(made))
     mixture = run(
-        AdaptiveTreeResponse(searches=1), Records(made), spec, Budget(epsilon, 0.0), seeded(1)
+        AdaptiveTreeResponse(searches=1), Records(made), spec, Budget(epsilon, 0.0), seeded_randomness(1)
     ).mixture
     assert 1 <= mixture.n_components <= 4
     assert (mixture.means >= spec.domain.lower).all()
@@ -339,7 +345,9 @@ def test_every_budget_and_dataset_gives_a_valid_mixture(dimensions, epsilon, poi
 
 def test_more_than_three_coordinates_are_refused_with_a_way_out():
     with pytest.raises(MechanismFailure, match="adaptive_tree_response works for up to 3 coordinates"):
-        ADAPTIVE.privatise(Records(clusters(20, 4)), make_spec(dimensions=4), Budget(1.0, 0.0), seeded(1))
+        ADAPTIVE.privatise(
+            Records(clusters(20, 4)), make_spec(dimensions=4), Budget(1.0, 0.0), seeded_randomness(1)
+        )
 
 
 def test_the_order_of_the_reports_means_nothing_and_bytes_are_read_back():
@@ -348,18 +356,22 @@ def test_the_order_of_the_reports_means_nothing_and_bytes_are_read_back():
     there = ADAPTIVE.model(answers, spec, plan, np.random.default_rng(1))
     rows = answers.columns["part"]
     stored = np.ascontiguousarray(rows[::-1]).view(np.uint8).reshape(len(rows), -1)
-    back = ADAPTIVE.model(Answers({"part": stored}, answers.asked), spec, plan, np.random.default_rng(1))
+    back = ADAPTIVE.model(
+        CoordinateReports({"part": stored}, answers.asked), spec, plan, np.random.default_rng(1)
+    )
     assert np.array_equal(there.mixture.means, back.mixture.means)
 
 
 @pytest.mark.parametrize(("epsilon", "gain"), [(1.0, 0.5), (6.0, 1.5)])
 def test_the_clusters_are_found(epsilon, gain):
     spec, points = make_spec(rows=20_000), clusters(20_000)
-    release = run(ADAPTIVE, Records(points), spec, Budget(epsilon, 0.0), seeded(1))
+    release = run(ADAPTIVE, Records(points), spec, Budget(epsilon, 0.0), seeded_randomness(1))
     uniform = -np.log(np.prod(spec.domain.upper - spec.domain.lower))
     assert release.mixture.log_density(clusters(2000)).mean() > uniform + gain
 
 
 def test_noise_alone_is_said_to_be_noise():
-    release = run(ADAPTIVE, Records(clusters(500)), make_spec(rows=500), Budget(0.02, 0.0), seeded(2))
+    release = run(
+        ADAPTIVE, Records(clusters(500)), make_spec(rows=500), Budget(0.02, 0.0), seeded_randomness(2)
+    )
     assert any("noise" in note for note in release.notes), release.notes

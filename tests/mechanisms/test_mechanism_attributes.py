@@ -14,17 +14,16 @@ from making import make_domain
 from scipy import stats
 
 from privmix.artefacts.clean import read_clean
-from privmix.catalog import store
-from privmix.catalog.acquire import acquire
+from privmix.catalog.entry import load_entry
+from privmix.catalog.sources import acquire
 from privmix.clean.pipeline import clean
-from privmix.mechanisms import attributes
-from privmix.mechanisms.base import Spec, seeded, training_records
-from privmix.mechanisms.randomized_response import RandomizedResponse
+from privmix.mechanisms.base import Spec, seeded_randomness, training_records
+from privmix.mechanisms.local.randomized_response import RandomizedResponse
+from privmix.mechanisms.shared import attributes
 from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Ledger
-from privmix.privacy.noise import SeededNoise
-from privmix.privacy.response import GeneralizedResponse, exact_interval, intervals
-from privmix.privacy.streams import stream
+from privmix.privacy.noise import SeededNoise, stream
+from privmix.privacy.oracles import GeneralizedResponse, exact_interval, intervals
 
 CATALOG = Path(__file__).parents[2] / "data/catalog"
 COLOURS = ("red", "green", "blue", "none")
@@ -222,7 +221,7 @@ def test_intervals_cover_people_who_answer_several_times(same):
 def stops(tmp_path_factory):
     """The stops in Minneapolis, cleaned."""
     folder = tmp_path_factory.mktemp("mpls_stops")
-    entry = store.load(CATALOG / "mpls_stops.yaml")
+    entry = load_entry(CATALOG / "mpls_stops.yaml")
     acquire(entry, folder / "raw")
     clean(entry, folder / "raw", folder / "clean.parquet", master_seed=1, key=bytes(32))
     return read_clean(folder / "clean.parquet")
@@ -247,7 +246,7 @@ def test_intervals_cover_race_and_gender_in_minneapolis_at_the_stated_rate(stops
     hits: dict[tuple[str, str], np.ndarray] = {key: np.zeros(3) for key in truth}
     together = []
     for replicate in range(replicates):
-        source = seeded(replicate, "coverage").noise
+        source = seeded_randomness(replicate, "coverage").noise
         columns = attributes.answer(records.codes, domain, plan.attribute_epsilon, source, Ledger())
         covered = []
         for share in attributes.proportions(columns, domain, plan.attribute_epsilon, plan.per_person):

@@ -10,14 +10,14 @@ from making import clusters, make_spec
 from scipy import stats
 
 from privmix.errors import UserError
-from privmix.mechanisms import spool
-from privmix.mechanisms.adaptive_tree_response import AdaptiveTreeResponse
-from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.collection import collect
-from privmix.mechanisms.laplace_input import LaplaceInput
-from privmix.mechanisms.randomized_response import RandomizedResponse
-from privmix.mechanisms.spool import shuffling
-from privmix.privacy import order
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.local.adaptive_tree_response import AdaptiveTreeResponse
+from privmix.mechanisms.local.base import collect
+from privmix.mechanisms.local.laplace_input import LaplaceInput
+from privmix.mechanisms.local.randomized_response import RandomizedResponse
+from privmix.mechanisms.shared import report_shuffle
+from privmix.mechanisms.shared.report_shuffle import open_shuffler
+from privmix.privacy import shuffle
 from privmix.privacy.accounting import Budget
 from privmix.privacy.noise import SeededNoise
 
@@ -28,13 +28,13 @@ def _source(seed):
 
 def test_rows_come_out_whole_and_once(tmp_path, monkeypatch):
     """Numbers, rows of bytes and structured rows, through several buckets and parts of several sizes."""
-    monkeypatch.setattr(spool, "BUCKET", 100)
-    monkeypatch.setattr(spool, "FEW", 300)
+    monkeypatch.setattr(report_shuffle, "BUCKET", 100)
+    monkeypatch.setattr(report_shuffle, "FEW", 300)
     number = np.arange(1000, dtype=np.uint16)
     marks = np.stack([number % 251, number // 251], axis=1).astype(np.uint8)
     pair = np.array([(value, value / 4) for value in number], dtype=[("a", "u2"), ("b", "f4")])
     columns = {"number": number, "marks": marks, "pair": pair}
-    with shuffling(1000, _source(1), tmp_path) as shuffler:
+    with open_shuffler(1000, _source(1), tmp_path) as shuffler:
         for part in (slice(0, 1), slice(1, 700), slice(700, 1000)):
             shuffler.add({name: values[part] for name, values in columns.items()})
         parts = list(shuffler.parts())
@@ -48,10 +48,10 @@ def test_rows_come_out_whole_and_once(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("bucket", [1, 2, 4])
 def test_every_order_is_equally_likely(tmp_path, monkeypatch, bucket):
-    monkeypatch.setattr(spool, "BUCKET", bucket)
+    monkeypatch.setattr(report_shuffle, "BUCKET", bucket)
     seen, source = Counter(), _source(bucket)
     for _ in range(4800):
-        with shuffling(4, source, tmp_path) as shuffler:
+        with open_shuffler(4, source, tmp_path) as shuffler:
             shuffler.add({"row": np.arange(4)})
             seen[tuple(np.concatenate([part["row"] for part in shuffler.parts()]))] += 1
     counts = [seen[orders] for orders in itertools.permutations(range(4))]
@@ -61,9 +61,9 @@ def test_every_order_is_equally_likely(tmp_path, monkeypatch, bucket):
 
 def test_the_ledger_of_one_part_is_that_of_all(tmp_path):
     """Each record answers once: parts cost no more than one of them."""
-    spec, rng, points = make_spec(rows=900), seeded(1), clusters(900)
+    spec, rng, points = make_spec(rows=900), seeded_randomness(1), clusters(900)
     parts = [Records(points[:400]), Records(points[:0]), Records(points[400:])]
-    with shuffling(900, rng.noise, tmp_path) as shuffler:
+    with open_shuffler(900, rng.noise, tmp_path) as shuffler:
         said = collect(RandomizedResponse(), parts, spec, Budget(2.0, 0.0), rng, shuffler)
         assert shuffler.rows == 900
     assert len(said.events) == 1
@@ -72,15 +72,15 @@ def test_the_ledger_of_one_part_is_that_of_all(tmp_path):
 
 def test_a_mechanism_that_asks_in_rounds_asks_every_record_once_whatever_the_parts(tmp_path):
     """And says what it asked; rounds of one part alone would ask each part something else."""
-    rng, points = seeded(1), clusters(900)
+    rng, points = seeded_randomness(1), clusters(900)
     parts = [Records(points[:400]), Records(points[:0]), Records(points[400:])]
-    with shuffling(900, rng.noise, tmp_path) as shuffler:
+    with open_shuffler(900, rng.noise, tmp_path) as shuffler:
         said = collect(AdaptiveTreeResponse(), parts, make_spec(rows=900), Budget(2.0, 0.0), rng, shuffler)
         assert shuffler.rows == 900
     assert len(said.events) == 1
     assert said.claim.epsilon == 2.0
     alone = AdaptiveTreeResponse().privatise(
-        Records(points), make_spec(rows=900), Budget(2.0, 0.0), seeded(1)
+        Records(points), make_spec(rows=900), Budget(2.0, 0.0), seeded_randomness(1)
     )
     assert said.asked == alone.asked
     assert not list(tmp_path.iterdir())
@@ -92,24 +92,30 @@ def test_parts_that_spend_differently_are_a_defect(tmp_path):
             half = Budget(plan.budget.epsilon / (1 + len(points) % 2), plan.budget.delta)
             return super().answer(points, spec, replace(plan, budget=half), source, ledger)
 
-    rng = seeded(1)
+    rng = seeded_randomness(1)
     parts = [Records(clusters(10)), Records(clusters(11))]
-    with shuffling(21, rng.noise, tmp_path) as shuffler, pytest.raises(UserError, match="spent differently"):
+    with (
+        open_shuffler(21, rng.noise, tmp_path) as shuffler,
+        pytest.raises(UserError, match="spent differently"),
+    ):
         collect(Growing(), parts, make_spec(), Budget(1.0, 0.0), rng, shuffler)
 
 
 def test_parts_share_no_draw(tmp_path):
     """The same records in both parts: no report of one is a report of the other."""
-    spec, rng, points = make_spec(rows=200), seeded(1), clusters(100)
-    with shuffling(200, rng.noise, tmp_path) as shuffler:
+    spec, rng, points = make_spec(rows=200), seeded_randomness(1), clusters(100)
+    with open_shuffler(200, rng.noise, tmp_path) as shuffler:
         collect(LaplaceInput(), [Records(points), Records(points)], spec, Budget(1.0, 0.0), rng, shuffler)
         [columns] = shuffler.parts()
     assert len(np.unique(columns["y0"])) == 200
 
 
 def test_no_record_is_a_sentence(tmp_path):
-    rng = seeded(1)
-    with shuffling(1, rng.noise, tmp_path) as shuffler, pytest.raises(UserError, match="no training record"):
+    rng = seeded_randomness(1)
+    with (
+        open_shuffler(1, rng.noise, tmp_path) as shuffler,
+        pytest.raises(UserError, match="no training record"),
+    ):
         collect(LaplaceInput(), [Records(clusters()[:0])], make_spec(), Budget(1.0, 0.0), rng, shuffler)
 
 
@@ -117,7 +123,7 @@ def test_picks_are_uniform_and_repeat_only_where_records_run_out():
     units = np.array([0, 1, 1, 1, 2, 2])
     firsts, source = Counter(), _source(3)
     for _ in range(3000):
-        picks = order.picked(units, order.keys(len(units), source=source), 2)
+        picks = shuffle.pick_rows(units, shuffle.random_keys(len(units), source=source), 2)
         assert picks.shape == (3, 2)
         assert (units[picks] == np.arange(3)[:, None]).all()
         assert picks[0].tolist() == [0, 0]

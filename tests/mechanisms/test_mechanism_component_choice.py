@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from making import RecordingNoise, clusters, make_domain, make_mechanism
 
-from privmix.mechanisms import component_choice, registry
-from privmix.mechanisms.base import Randomness, Records, Spec, seeded
-from privmix.mechanisms.component_choice import blocks, choose, scored
-from privmix.mechanisms.dp_em import DpEm
-from privmix.mechanisms.running import fit, run
+from privmix.mechanisms import registry
+from privmix.mechanisms.base import Randomness, Records, Spec, seeded_randomness
+from privmix.mechanisms.central.dp_em import DpEm
+from privmix.mechanisms.run import fit, run
+from privmix.mechanisms.shared import component_choice
+from privmix.mechanisms.shared.component_choice import block_count, choose_components, score_candidates
 from privmix.privacy import selection
 from privmix.privacy.accounting import Budget, account
 from privmix.privacy.ledger import Ledger, Selection
-from privmix.privacy.relation import Neighbours
+from privmix.privacy.sensitivity import Neighbours
 
 CANDIDATES = (1, 2, 3, 6)
 
@@ -40,11 +41,15 @@ def _scores(points, persons, draws, spec, unit, monkeypatch):
     """What each block says, and what the exponential mechanism is given."""
     said, given = [], {}
     with monkeypatch.context() as patched:
-        patched.setattr(component_choice, "scored", lambda *block: (said.append(scored(*block)), said[-1])[1])
+        patched.setattr(
+            component_choice,
+            "score_candidates",
+            lambda *block: (said.append(score_candidates(*block)), said[-1])[1],
+        )
         patched.setattr(
             selection, "exponential", lambda scores, **how: given.update(scores=scores, **how) or 0
         )
-        choose(
+        choose_components(
             Records(points, {}, persons), spec, Neighbours(unit, "add_remove", 7), epsilon=1.0,
             source=DealtNoise(draws), search=np.random.Generator(np.random.PCG64(1)), ledger=Ledger(),
         )  # fmt: skip
@@ -63,7 +68,7 @@ def test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one(unit, wh
     units = persons if unit == "person" else np.arange(800)
     changed = np.unique(units)[which]
     draws = generator.integers(1000, size=units.max() + 1)
-    assert blocks(spec) >= 5
+    assert block_count(spec) >= 5
     before, sensitivity = _scores(points, persons, draws, spec, unit, monkeypatch)
     gone = units == changed
     neighbours = [(points[~gone], persons[~gone], np.delete(draws, changed))]
@@ -74,7 +79,7 @@ def test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one(unit, wh
     moves = []
     for other in neighbours:
         change = np.abs(_scores(*other, spec, unit, monkeypatch)[0] - before).max(axis=1)
-        assert np.flatnonzero(change).tolist() in ([], [draws[changed] % blocks(spec)])
+        assert np.flatnonzero(change).tolist() in ([], [draws[changed] % block_count(spec)])
         moves.append(change.max())
     assert 0 < max(moves) <= sensitivity == 1.0
 
@@ -82,18 +87,18 @@ def test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one(unit, wh
 def test_a_blocks_scores_lie_between_nothing_and_one():
     spec, search = open_spec(rows=1000), np.random.Generator(np.random.PCG64(1))
     for points in (clusters(300), np.zeros((50, 2)), np.zeros((1, 2)), np.empty((0, 2)), clusters(3)):
-        scores = scored(points, np.arange(len(points)), spec, search)
+        scores = score_candidates(points, np.arange(len(points)), spec, search)
         assert ((scores >= 0) & (scores <= 1)).all()
-    assert scored(clusters(300), np.arange(300), spec, search).max() == 1.0
+    assert score_candidates(clusters(300), np.arange(300), spec, search).max() == 1.0
 
 
 def test_the_true_number_is_chosen_where_the_budget_allows_it():
     spec, points = open_spec(rows=6000), clusters(6000)
     ledger = Ledger()
     chosen = [
-        choose(
-            Records(points), spec, spec.neighbours, epsilon=1.0, source=seeded(run).noise,
-            search=seeded(run).search, ledger=ledger,
+        choose_components(
+            Records(points), spec, spec.neighbours, epsilon=1.0, source=seeded_randomness(run).noise,
+            search=seeded_randomness(run).search, ledger=ledger,
         ).number
         for run in range(3)
     ]  # fmt: skip
@@ -112,17 +117,17 @@ def test_the_number_of_blocks_is_public():
             return np.zeros(shape, dtype=int)
 
     for points in (clusters(100), clusters(400)):
-        choose(
+        choose_components(
             Records(points), spec, spec.neighbours, epsilon=1.0, source=Counting([]),
-            search=seeded(1).search, ledger=Ledger(),
+            search=seeded_randomness(1).search, ledger=Ledger(),
         )  # fmt: skip
-    assert seen == [blocks(spec)] * 2
+    assert seen == [block_count(spec)] * 2
 
 
 @pytest.mark.parametrize("composition", ["linear", "advanced", "zcdp", "rdp", "exact"])
 def test_choice_and_fit_together_cost_the_budget(composition):
     spec, mechanism = open_spec(rows=1000, share=0.2), DpEm(composition=composition, iterations=2)
-    release = run(mechanism, Records(clusters(1000)), spec, Budget(1.0, 1e-6), seeded(2))
+    release = run(mechanism, Records(clusters(1000)), spec, Budget(1.0, 1e-6), seeded_randomness(2))
     assert release.events[0] == Selection("number of Gaussians", 0.2)
     total = 0.2 + account(release.events[1:], 1e-6, composition).epsilon
     assert release.claim.epsilon == pytest.approx(total, rel=1e-12)
@@ -136,13 +141,13 @@ def test_choice_and_fit_together_cost_the_budget(composition):
 
 def test_a_choice_that_is_mostly_noise_says_so():
     spec = open_spec(rows=300)
-    release = run(DpEm(), Records(clusters(300)), spec, Budget(0.1, 1e-6), seeded(2))
+    release = run(DpEm(), Records(clusters(300)), spec, Budget(0.1, 1e-6), seeded_randomness(2))
     assert any("nearly random" in note for note in release.notes)
 
 
 @pytest.mark.parametrize("points", [np.zeros((1, 2)), np.zeros((40, 2))])
 def test_hardly_any_data_is_no_failure(points):
-    release = run(DpEm(), Records(points), open_spec(), Budget(1.0, 1e-6), seeded(2))
+    release = run(DpEm(), Records(points), open_spec(), Budget(1.0, 1e-6), seeded_randomness(2))
     assert release.mixture.n_components in CANDIDATES
 
 
@@ -151,7 +156,7 @@ def test_every_method_can_choose(method):
     """Free or paid: exactly the mechanisms that do not choose by themselves have the choice in their ledger."""
     mechanism = make_mechanism(method)
     spec = open_spec(rows=3000, candidates=(1, 3), relation="add_remove")
-    release = run(mechanism, Records(clusters(3000)), spec, Budget(3.0, 1e-6), seeded(5, method))
+    release = run(mechanism, Records(clusters(3000)), spec, Budget(3.0, 1e-6), seeded_randomness(5, method))
     paid = any(isinstance(event, Selection) for event in release.events)
     assert paid == (not mechanism.chooses_components)
     assert any("chosen among 1, 3" in note for note in release.notes)
@@ -160,14 +165,14 @@ def test_every_method_can_choose(method):
 
 def test_a_fixed_number_costs_nothing():
     spec = Spec(make_domain(), 3)
-    release = fit(DpEm(iterations=1), Records(clusters()), spec, Budget(1.0, 1e-6), seeded(1))
+    release = fit(DpEm(iterations=1), Records(clusters()), spec, Budget(1.0, 1e-6), seeded_randomness(1))
     assert not any(isinstance(event, Selection) for event in release.events)
 
 
 def test_the_information_criterion_stops_at_the_true_number():
     spec, points = open_spec(rows=3000, candidates=(1, 2, 3, 4, 5)), clusters(3000)
     release = registry.build("non_private", {}).fit(
-        Records(points), spec, Budget(1.0, 0.0), Randomness(RecordingNoise(), seeded(3).search)
+        Records(points), spec, Budget(1.0, 0.0), Randomness(RecordingNoise(), seeded_randomness(3).search)
     )
     assert release.mixture.n_components == 3
     assert component_choice.expected_loss(spec, 1.0) < component_choice.expected_loss(spec, 0.1)

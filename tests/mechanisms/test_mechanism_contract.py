@@ -7,7 +7,7 @@ from making import clusters, make_domain, make_spec
 from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts
 from privmix.errors import UserError
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Records, seeded, training_records
+from privmix.mechanisms.base import Records, seeded_randomness, training_records
 from privmix.privacy.accounting import Budget, account
 
 CENTRAL = [
@@ -22,7 +22,7 @@ RELATIONS = ["add_remove", "replace_one"]
 def _fit(method, points, epsilon=1.0, **domain):
     mechanism = registry.build(method, {})
     records = Records(points, {}, np.arange(len(points)) // domain.get("max_records", 1))
-    release = mechanism.fit(records, make_spec(**domain), Budget(epsilon, 1e-6), seeded(1, method))
+    release = mechanism.fit(records, make_spec(**domain), Budget(epsilon, 1e-6), seeded_randomness(1, method))
     return mechanism, release
 
 

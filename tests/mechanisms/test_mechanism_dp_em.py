@@ -7,12 +7,11 @@ import pytest
 from making import clusters, make_spec
 
 from privmix.errors import UserError
-from privmix.mechanisms.base import Randomness, Records, seeded
-from privmix.mechanisms.dp_em import DpEm
+from privmix.mechanisms.base import Randomness, Records, seeded_randomness
+from privmix.mechanisms.central.dp_em import DpEm
 from privmix.mixture import em, kernel
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Prior, estimate
-from privmix.mixture.observations import observe
+from privmix.mixture.moments import Prior, estimate, observe
 from privmix.privacy.accounting import Budget
 
 BUDGET = Budget(1.0, 1e-6)
@@ -111,9 +110,9 @@ def test_noise_has_the_scale_of_the_theorem(noise, relation, recording):
             expected = [("laplace", opposed / size / share.laplace_epsilon)]
             expected += [("laplace", math.sqrt(2) * opposed / c / share.laplace_epsilon) for c in counts]
         else:
-            expected = [("gaussian", aligned / size * share.gaussian_multiplier)]
-            expected += [("gaussian", opposed / c * share.gaussian_multiplier) for c in counts]
-        expected += [("gaussian", aligned / c * share.gaussian_multiplier) for c in counts]
+            expected = [("gaussian", aligned / size * share.noise_multiplier)]
+            expected += [("gaussian", opposed / c * share.noise_multiplier) for c in counts]
+        expected += [("gaussian", aligned / c * share.noise_multiplier) for c in counts]
         for (kind, scale, _), (wanted_kind, wanted) in zip(block, expected, strict=True):
             assert kind == wanted_kind
             assert scale == pytest.approx(wanted, rel=1e-9)
@@ -141,9 +140,9 @@ def test_no_variance_is_smaller_than_the_noise_in_it(recording):
     spec = make_spec()
     mechanism = DpEm(iterations=2)
     release = mechanism.fit(Records(clusters()), spec, BUDGET, recording)
-    multiplier = mechanism.share(3, BUDGET).gaussian_multiplier
+    noise_multiplier = mechanism.share(3, BUDGET).noise_multiplier
     counts = np.array(release.transcript[-1]["counts"])
-    least = np.minimum(math.sqrt(2) * multiplier / counts + (2 * multiplier / counts) ** 2, 1.0)
+    least = np.minimum(math.sqrt(2) * noise_multiplier / counts + (2 * noise_multiplier / counts) ** 2, 1.0)
     assert (np.linalg.eigvalsh(release.mixture.covariances).min(axis=1) >= least * (1 - 1e-9)).all()
 
 
@@ -151,7 +150,9 @@ def test_no_variance_is_smaller_than_the_noise_in_it(recording):
 @pytest.mark.parametrize("composition", ["linear", "advanced", "zcdp", "rdp", "exact"])
 def test_claim_is_the_budget_and_comes_from_the_ledger(noise, composition):
     mechanism = DpEm(noise=noise, composition=composition, iterations=3)
-    release = mechanism.fit(Records(clusters()), make_spec(), BUDGET, seeded(1, noise, composition))
+    release = mechanism.fit(
+        Records(clusters()), make_spec(), BUDGET, seeded_randomness(1, noise, composition)
+    )
     assert release.claim.epsilon == pytest.approx(1.0, rel=1e-5)
     assert release.claim.epsilon <= 1.0 + 1e-9
     assert release.claim.delta == 1e-6
@@ -168,13 +169,20 @@ def test_halving_the_noise_is_caught_by_the_residuals():
 
     def standardised(randomness):
         release = mechanism.fit(Records(points), spec, Budget(8.0, 1e-6), randomness)
-        mixture = em.public_start(spec.domain.lower, spec.domain.upper, 2, seeded(2, "halved").search)
+        mixture = em.public_start(
+            spec.domain.lower, spec.domain.upper, 2, seeded_randomness(2, "halved").search
+        )
         exact = _moments(points, mixture).counts  # the first iteration starts from public values
         first = np.array(release.transcript[0]["counts"])
-        return (first - exact) / (share.gaussian_multiplier * math.sqrt(2))
+        return (first - exact) / (share.noise_multiplier * math.sqrt(2))
 
     residuals = np.concatenate(
-        [standardised(Randomness(seeded(2, "n", run).noise, seeded(2, "halved").search)) for run in range(60)]
+        [
+            standardised(
+                Randomness(seeded_randomness(2, "n", run).noise, seeded_randomness(2, "halved").search)
+            )
+            for run in range(60)
+        ]
     )
     total = (residuals**2).sum()
     assert 1e-6 < stats.chi2.sf(total, len(residuals)) < 1 - 1e-6
@@ -194,7 +202,7 @@ def test_start_and_bounds_do_not_depend_on_the_data():
     kernel.em_pass = watching
     try:
         for points in (clusters(seed=1), np.zeros((1000, 2))):
-            DpEm(iterations=1).fit(Records(points), spec, BUDGET, seeded(9, "start"))
+            DpEm(iterations=1).fit(Records(points), spec, BUDGET, seeded_randomness(9, "start"))
     finally:
         kernel.em_pass = original
     assert np.array_equal(seen[0].means, seen[1].means)
@@ -206,7 +214,9 @@ def test_records_outside_the_box_count_as_on_its_edge(recording):
     spec, far = make_spec(rows=200), clusters(200) * 10
     inside = np.clip(far, spec.domain.lower, spec.domain.upper)
     first, second = (
-        DpEm(iterations=2).fit(Records(points), spec, BUDGET, Randomness(recording.noise, seeded(1).search))
+        DpEm(iterations=2).fit(
+            Records(points), spec, BUDGET, Randomness(recording.noise, seeded_randomness(1).search)
+        )
         for points in (far, inside)
     )
     assert first.transcript == second.transcript
@@ -217,7 +227,9 @@ def test_records_outside_the_box_count_as_on_its_edge(recording):
 def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, epsilon):
     spec = make_spec(rows=len(points))
     mechanism = DpEm(noise="llg", composition="zcdp")
-    mixture = mechanism.fit(Records(points), spec, Budget(epsilon, 1e-6), seeded(1, epsilon)).mixture
+    mixture = mechanism.fit(
+        Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1, epsilon)
+    ).mixture
     assert np.isfinite(mixture.log_density(points)).all()
     assert (mixture.means >= spec.domain.lower).all()
     assert (mixture.means <= spec.domain.upper).all()
@@ -238,8 +250,8 @@ def test_person_level_noise_covers_all_the_records_of_a_person(noise, relation, 
     if noise == "llg":
         first = [opposed / share.laplace_epsilon, *(math.sqrt(2) * opposed / counts / share.laplace_epsilon)]
     else:
-        first = [aligned * share.gaussian_multiplier, *(opposed / counts * share.gaussian_multiplier)]
-    expected = [*first, *(aligned / counts * share.gaussian_multiplier)]
+        first = [aligned * share.noise_multiplier, *(opposed / counts * share.noise_multiplier)]
+    expected = [*first, *(aligned / counts * share.noise_multiplier)]
     assert [scale for _, scale, _ in recording.noise.asked] == pytest.approx(expected, rel=1e-9)
 
 
@@ -269,4 +281,4 @@ def test_no_person_moves_a_statistic_further_than_its_sensitivity(relation):
 
 def test_gaussian_noise_without_delta_is_refused():
     with pytest.raises(UserError, match="delta"):
-        DpEm().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded(1))
+        DpEm().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded_randomness(1))

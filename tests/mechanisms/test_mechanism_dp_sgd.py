@@ -7,13 +7,13 @@ from pydantic import ValidationError
 from scipy import stats
 
 from privmix.errors import UserError
-from privmix.mechanisms import dp_sgd
-from privmix.mechanisms.base import Randomness, Records, seeded
-from privmix.mechanisms.dp_sgd import DpSgd, _Units
+from privmix.mechanisms.base import Randomness, Records, seeded_randomness
+from privmix.mechanisms.central import dp_sgd
+from privmix.mechanisms.central.dp_sgd import DpSgd, _Units
 from privmix.mixture import em, gradient
 from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget
-from privmix.privacy.calibration import divided_multipliers
+from privmix.privacy.calibration import noise_multipliers_by_share
 from privmix.privacy.ledger import Gaussian, SampledGaussian
 
 BUDGET = Budget(1.0, 1e-6)
@@ -115,15 +115,15 @@ def test_noise_has_the_scale_of_the_theorem(unit, relation, recording):
     persons = np.arange(1000) // 4 if unit == "person" else None
     mechanism = DpSgd(**QUICK, clip=1.5, reference_share=0.0)
     release = mechanism.fit(Records(clusters(), persons=persons), spec, BUDGET, recording)
-    reference, multiplier = mechanism.multipliers(spec, BUDGET)
+    reference, noise_multiplier = mechanism.noise_multipliers(spec, BUDGET)
     factor = 1.5 if relation == "add_remove" else 3.0
     assert reference is None
-    assert [scale for _, scale, _ in recording.noise.asked] == pytest.approx([multiplier * factor] * 5)
+    assert [scale for _, scale, _ in recording.noise.asked] == pytest.approx([noise_multiplier * factor] * 5)
     if relation == "add_remove":
-        assert release.events == [SampledGaussian("gradient", multiplier, 0.2)] * 5
+        assert release.events == [SampledGaussian("gradient", noise_multiplier, 0.2)] * 5
     else:
-        assert release.events == [Gaussian("gradient", multiplier)] * 5
-        assert multiplier == pytest.approx(divided_multipliers([1.0] * 5, BUDGET)[0])
+        assert release.events == [Gaussian("gradient", noise_multiplier)] * 5
+        assert noise_multiplier == pytest.approx(noise_multipliers_by_share([1.0] * 5, BUDGET)[0])
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
@@ -132,7 +132,10 @@ def test_noise_has_the_scale_of_the_theorem(unit, relation, recording):
 def test_claim_is_the_budget(relation, epsilon, share):
     mechanism = DpSgd(**QUICK, reference_share=share)
     release = mechanism.fit(
-        Records(clusters()), make_spec(relation=relation), Budget(epsilon, 1e-6), seeded(1, epsilon)
+        Records(clusters()),
+        make_spec(relation=relation),
+        Budget(epsilon, 1e-6),
+        seeded_randomness(1, epsilon),
     )
     assert release.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert release.claim.epsilon <= epsilon * (1 + 1e-9)
@@ -147,7 +150,9 @@ def test_samples_are_fresh_secret_and_at_the_public_rate(monkeypatch):
         lambda self, mixture, norm, chosen: (seen.append(chosen), original(self, mixture, norm, chosen))[1],
     )
     spec = make_spec(relation="add_remove")
-    release = DpSgd(steps=20, batch=100).fit(Records(clusters()), spec, BUDGET, seeded(1, "sample"))
+    release = DpSgd(steps=20, batch=100).fit(
+        Records(clusters()), spec, BUDGET, seeded_randomness(1, "sample")
+    )
     assert DpSgd(steps=20, batch=100).rate(spec) == 0.1
     sizes = [len(chosen) for chosen in seen]
     assert 1e-6 < stats.binom.cdf(sum(sizes), 20_000, 0.1) < 1 - 1e-6
@@ -159,10 +164,10 @@ def test_halving_the_noise_is_caught_by_the_residuals():
     """With no record in the batch the gradient is noise alone, of the theorem's size (chi square, false alarm 1e-6)."""
     spec = make_spec(rows=10**9, relation="add_remove")
     mechanism = DpSgd(steps=20, batch=1, clip=2.0, reference_share=0.0)
-    release = mechanism.fit(Records(np.zeros((1, 2))), spec, BUDGET, seeded(1, "halved"))
-    multiplier = mechanism.multipliers(spec, BUDGET)[1]
+    release = mechanism.fit(Records(np.zeros((1, 2))), spec, BUDGET, seeded_randomness(1, "halved"))
+    noise_multiplier = mechanism.noise_multipliers(spec, BUDGET)[1]
     assert mechanism.rate(spec) == dp_sgd.LEAST_RATE
-    residuals = np.array([step["gradient"] for step in release.transcript[1:]]) / (multiplier * 2.0)
+    residuals = np.array([step["gradient"] for step in release.transcript[1:]]) / (noise_multiplier * 2.0)
     square = np.square(residuals).sum()
     assert 1e-6 < stats.chi2.sf(square, residuals.size) < 1 - 1e-6
     assert stats.chi2.cdf(square / 4, residuals.size) < 1e-6
@@ -183,10 +188,10 @@ def played(request):
     def run(share):
         references, totals, mechanism = [], [], DpSgd(steps=8, batch=300, reference_share=share)
         with pytest.MonkeyPatch.context() as monkeypatch:
-            spied(monkeypatch, dp_sgd, "reference", references)
+            spied(monkeypatch, dp_sgd, "fit_reference", references)
             spied(monkeypatch, _Units, "total", totals)
             records = Records(clusters(), persons=owners + 7)
-            release = mechanism.fit(records, spec, BUDGET, seeded(1, "replay"))
+            release = mechanism.fit(records, spec, BUDGET, seeded_randomness(1, "replay"))
         units = owners if unit == "person" else np.arange(1000)
         return spec, mechanism, release, units, references, [(args[1], args[3]) for args, _ in totals]
 
@@ -198,7 +203,7 @@ def _scales(spec, mechanism):
     norm = dp_sgd.CLIP * gradient.typical_norm(2)
     sensitivity = norm if spec.domain.relation == "add_remove" else 2 * norm
     rate = 0.2 if spec.domain.relation == "add_remove" else 1.0
-    return norm, mechanism.multipliers(spec, BUDGET)[1] * sensitivity, rate * 1500
+    return norm, mechanism.noise_multipliers(spec, BUDGET)[1] * sensitivity, rate * 1500
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
@@ -210,15 +215,19 @@ def test_each_step_knows_only_what_was_released(played, share):
     if share:
         ((_, start),) = references
     else:
-        start = em.public_start(spec.domain.lower, spec.domain.upper, 3, seeded(1, "replay").search)
+        start = em.public_start(
+            spec.domain.lower, spec.domain.upper, 3, seeded_randomness(1, "replay").search
+        )
         assert not references
     assert_same(mixture, start)
     _, sigma, size = _scales(spec, mechanism)
     for step, (seen, _) in zip(gradients, steps, strict=True):
         assert_same(seen, mixture)
         length = dp_sgd.FIRST_STEP * (dp_sgd.LAST_STEP / dp_sgd.FIRST_STEP) ** (step["step"] / 7)
-        moved = gradient.moved(mixture, np.array(step["gradient"]) / size, rate=length, noise=sigma / size)
-        mixture = dp_sgd.feasible(*moved, spec)
+        moved = gradient.take_step(
+            mixture, np.array(step["gradient"]) / size, rate=length, noise=sigma / size
+        )
+        mixture = dp_sgd.project_to_box(*moved, spec)
     assert_same(release.mixture, mixture)
 
 
@@ -241,7 +250,7 @@ def test_a_unit_is_what_the_relation_says(monkeypatch):
     spied(monkeypatch, dp_sgd, "_Units", seen)
     for unit in ("record", "person"):
         spec = make_spec(unit=unit, max_records=4, relation="add_remove")
-        DpSgd(**QUICK).fit(Records(clusters(), persons=persons), spec, BUDGET, seeded(1, unit))
+        DpSgd(**QUICK).fit(Records(clusters(), persons=persons), spec, BUDGET, seeded_randomness(1, unit))
     of_records, of_persons = (args[1] for args, _ in seen)
     assert np.array_equal(of_records, np.arange(1000))
     assert np.array_equal(of_persons, persons)
@@ -260,14 +269,20 @@ def test_without_noise_it_climbs(recording):
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, epsilon, relation):
     spec = make_spec(rows=len(points), relation=relation)
-    mixture = DpSgd(steps=10).fit(Records(points), spec, Budget(epsilon, 1e-6), seeded(1, epsilon)).mixture
+    mixture = (
+        DpSgd(steps=10)
+        .fit(Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1, epsilon))
+        .mixture
+    )
     assert np.isfinite(mixture.log_density(points)).all()
     assert (np.abs(mixture.means) <= spec.domain.upper + 1e-12).all()
     assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
 
 
 def test_when_all_is_noise_a_note_says_so():
-    release = DpSgd(**QUICK).fit(Records(clusters()), make_spec(), Budget(0.001, 1e-6), seeded(1, "small"))
+    release = DpSgd(**QUICK).fit(
+        Records(clusters()), make_spec(), Budget(0.001, 1e-6), seeded_randomness(1, "small")
+    )
     assert "mostly its start" in release.notes[0]
 
 
@@ -275,7 +290,7 @@ def test_it_beats_a_single_gaussian():
     points, fresh = clusters(20_000), clusters(2000)
     one = Mixture(np.ones(1), points.mean(axis=0)[None], np.cov(points.T)[None])
     spec = make_spec(rows=20_000, relation="add_remove")
-    release = DpSgd(steps=40, batch=2000).fit(Records(points), spec, BUDGET, seeded(1, "use"))
+    release = DpSgd(steps=40, batch=2000).fit(Records(points), spec, BUDGET, seeded_randomness(1, "use"))
     assert release.mixture.log_density(fresh).mean() > one.log_density(fresh).mean() + 0.5
 
 
@@ -289,7 +304,7 @@ def test_wrong_parameters_are_refused(wrong):
 
 def test_no_delta_is_refused():
     with pytest.raises(UserError, match="delta"):
-        DpSgd().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded(1))
+        DpSgd().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded_randomness(1))
 
 
 def test_the_start_is_public_or_private_and_never_the_data():
@@ -297,7 +312,10 @@ def test_the_start_is_public_or_private_and_never_the_data():
     spec = make_spec(relation="add_remove", rows=10**9)
     found = [
         DpSgd(steps=20, batch=1, clip=2.0, reference_share=0.0).fit(
-            Records(points), spec, BUDGET, Randomness(seeded(9, "n").noise, seeded(9, "s").search)
+            Records(points),
+            spec,
+            BUDGET,
+            Randomness(seeded_randomness(9, "n").noise, seeded_randomness(9, "s").search),
         )
         for points in (clusters(5, seed=1), np.zeros((5, 2)))
     ]

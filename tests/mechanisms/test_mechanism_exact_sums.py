@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 from making import clusters, make_spec, quick_mechanism
 
-from privmix.mechanisms import dp_em, dp_sgd, joint_moments, output_noise
+from privmix.audit.recording import RecordingNoise
 from privmix.mechanisms.base import Randomness, Records
-from privmix.mixture import em, kernel, rowwise
+from privmix.mechanisms.central import dp_em, dp_sgd, output_noise
+from privmix.mechanisms.shared import joint_moments
+from privmix.mixture import em, kernel, standardised_moments
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import compress, observe
-from privmix.mixture.standardised import standardised_pass
-from privmix.privacy import sums
+from privmix.mixture.moments import compress, observe
+from privmix.mixture.standardised_moments import standardised_pass
+from privmix.privacy import noise
 from privmix.privacy.accounting import Budget
 from privmix.privacy.exact import STEP, ExactNoise, quantise
-from privmix.privacy.laws import Normal
-from privmix.privacy.relation import Neighbours
-from privmix.privacy.witness import Witness
+from privmix.privacy.noise_distributions import GaussianNoise
+from privmix.privacy.sensitivity import Neighbours
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -30,12 +31,12 @@ def _mixture(dimensions, components=5):
 
 
 def _joint(points, mixture):
-    return joint_moments.exact_vector(points, mixture, joint_moments.scheme(mixture.dimensions))
+    return joint_moments.exact_weighted_vector(points, mixture, joint_moments.scheme(mixture.dimensions))
 
 
 def _fast_joint(points, mixture):
     shape = joint_moments.scheme(mixture.dimensions)
-    return joint_moments.vector(standardised_pass(points, mixture, shape.radius), shape)
+    return joint_moments.weighted_vector(standardised_pass(points, mixture, shape.radius), shape)
 
 
 def _plain(points, mixture, moments=dp_em.exact_moments):
@@ -102,22 +103,22 @@ def test_the_fast_pass_does_not_keep_that_promise_but_agrees_up_to_rounding(exac
 @pytest.mark.parametrize("dimensions", [1, 2, 7])
 def test_a_record_has_the_same_numbers_wherever_it_stands(dimensions):
     mixture, points = _mixture(dimensions), clusters(5000, dimensions)
-    shares, places = rowwise.seen(points, mixture)
+    shares, places = standardised_moments.standardise_records(points, mixture)
     assert shares == pytest.approx(mixture.responsibilities(points).T, abs=1e-9)
-    assert np.all(shares.sum(axis=0) <= 1 + sums.COMPUTED / 4)
+    assert np.all(shares.sum(axis=0) <= 1 + noise.COMPUTED / 4)
     generator = np.random.Generator(np.random.PCG64(1))
     for _ in range(20):
         rows = generator.permutation(5000)[: generator.integers(1, 400)]
-        some, where = rowwise.seen(points[rows], mixture)
+        some, where = standardised_moments.standardise_records(points[rows], mixture)
         assert np.array_equal(some, shares[:, rows])
         assert np.array_equal(where, places[:, :, rows])
 
 
 def test_the_exponential_is_one():
     values = -np.random.Generator(np.random.PCG64(1)).exponential(50.0, 100_000)
-    assert rowwise.exponential(values) == pytest.approx(np.exp(values), rel=1e-15)
-    assert rowwise.exponential(np.array([0.0, -0.0])).tolist() == [1.0, 1.0]
-    assert rowwise.exponential(np.array([-np.inf]))[0] < 1e-300
+    assert standardised_moments.rowwise_exponential(values) == pytest.approx(np.exp(values), rel=1e-15)
+    assert standardised_moments.rowwise_exponential(np.array([0.0, -0.0])).tolist() == [1.0, 1.0]
+    assert standardised_moments.rowwise_exponential(np.array([-np.inf]))[0] < 1e-300
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
@@ -127,7 +128,9 @@ def test_no_unit_moves_the_sum_further_than_its_reach(relation, records):
     neighbours = Neighbours("person", relation, records)
     shape, mixture = joint_moments.scheme(2), _mixture(2)
     size = len(_joint(observe(np.zeros((1, 2))), mixture))
-    reach = sums.reach(shape.sensitivity(neighbours), size, 2, neighbours=neighbours, source=ExactNoise())
+    reach = noise.with_rounding(
+        shape.sensitivity(neighbours), size, 2, neighbours=neighbours, source=ExactNoise()
+    )
     angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
     circle = np.column_stack([np.cos(angles), np.sin(angles)])
     worst = 0.0
@@ -173,10 +176,10 @@ CENTRAL = ["dp_em", "noisy_tree", "noisy_grid", "noisy_moments", "tree_then_mome
 def test_every_sum_that_a_release_rests_on_lies_on_the_lattice_before_noise_is_added(method, relation):
     """Only a ratio of such sums may lie off it: DP-EM divides by released counts."""
     spec = make_spec(rows=300, relation=relation)
-    witness = Witness(ExactNoise())
+    witness = RecordingNoise(ExactNoise())
     rng = Randomness(witness, np.random.Generator(np.random.PCG64(5)))
     quick_mechanism(method).fit(Records(clusters(300)), spec, BUDGET, rng)
-    normal = [entry for entry in witness.tape.entries if isinstance(entry.law, Normal)]
+    normal = [entry for entry in witness.recording.entries if isinstance(entry.law, GaussianNoise)]
     ratios = {"means", "second moments"} | ({"weights"} if relation == "replace_one" else set())
     sums_alone = [entry for entry in normal if method != "dp_em" or entry.event.label not in ratios]
     for entry in sums_alone:

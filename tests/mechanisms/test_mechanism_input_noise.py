@@ -5,11 +5,11 @@ import pytest
 from making import make_domain
 
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Records, Spec, seeded
-from privmix.mechanisms.input_noise import fit_rows, noisy_rows
-from privmix.mechanisms.non_private import NonPrivate
-from privmix.mechanisms.running import run
-from privmix.mixture.scale_mixture import gaussian_scales
+from privmix.mechanisms.base import Records, Spec, seeded_randomness
+from privmix.mechanisms.central.non_private import NonPrivate
+from privmix.mechanisms.run import run
+from privmix.mechanisms.shared.input_noise import fit_rows, report_columns
+from privmix.mixture.deconvolution import gaussian_scales
 from privmix.privacy.accounting import Budget
 
 # How much noise: the budget, or for planar noise the mean displacement as a share of the box's diagonal.
@@ -41,13 +41,15 @@ def fitted(method, reading, records, epsilon):
     parameters = {"fit": reading} | ({"within_m": 3000.0} if method == "planar_laplace" else {})
     mechanism = registry.build(method, parameters)
     spec = on_a_map(len(records))
-    return run(mechanism, Records(records), spec, Budget(epsilon, 1e-6), seeded(3, method, epsilon)).mixture
+    return run(
+        mechanism, Records(records), spec, Budget(epsilon, 1e-6), seeded_randomness(3, method, epsilon)
+    ).mixture
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_with_hardly_any_noise_it_is_as_good_as_the_fit_to_the_records(method):
     records, held_out = places(2500, 1), places(4000, 2)
-    plain = NonPrivate().fit(Records(records), on_a_map(2500), Budget(1.0, 0.0), seeded(1)).mixture
+    plain = NonPrivate().fit(Records(records), on_a_map(2500), Budget(1.0, 0.0), seeded_randomness(1)).mixture
     epsilon = {"laplace_input": 1e6, "gaussian_input": 1e9, "planar_laplace": 1e4}[method]
     aware = fitted(method, "aware", records, epsilon)
     assert aware.log_density(held_out).mean() > plain.log_density(held_out).mean() - 0.02
@@ -81,7 +83,7 @@ def test_one_report_or_one_place_gives_a_valid_mixture(method, reading):
 
 def test_rows_are_stored_in_single_precision_and_fitted_in_double():
     rows = places(500, 1)
-    answers = noisy_rows(rows)
+    answers = report_columns(rows)
     assert {column.dtype for column in answers.columns.values()} == {np.dtype(np.float32)}
     spec, noise = on_a_map(500), gaussian_scales(1e-3, 2)
     for reading in ("naive", "aware"):

@@ -10,12 +10,12 @@ from scipy import stats
 
 from privmix.errors import UserError
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.gaussian_input import GaussianInput
-from privmix.mechanisms.grid import Grid, nearly_cubic
-from privmix.mechanisms.laplace_input import LaplaceInput
-from privmix.mechanisms.randomized_response import RandomizedResponse
-from privmix.mechanisms.running import run
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.local.gaussian_input import GaussianInput
+from privmix.mechanisms.local.laplace_input import LaplaceInput
+from privmix.mechanisms.local.randomized_response import RandomizedResponse
+from privmix.mechanisms.run import run
+from privmix.mechanisms.shared.partitions import Grid, cubic_grid
 from privmix.privacy.accounting import Budget, claim, gaussian_delta
 
 ATTRIBUTES = (("night", ("no", "yes")), ("colour", ("red", "green", "blue")))
@@ -73,7 +73,7 @@ WORLDS = {
 @pytest.mark.parametrize("method", LOCAL)
 def test_claim_is_the_budget(method, world, epsilon):
     spec, mechanism = make_spec(rows=300, **WORLDS[world]), make_mechanism(method)
-    reports = mechanism.privatise(_records(spec), spec, Budget(epsilon, 1e-6), seeded(1))
+    reports = mechanism.privatise(_records(spec), spec, Budget(epsilon, 1e-6), seeded_randomness(1))
     assert reports.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert reports.claim.delta in (0.0, pytest.approx(1e-6, rel=1e-6))
     assert claim(reports.events, Budget(epsilon, 1e-6), mechanism.accountant) == reports.claim
@@ -84,7 +84,7 @@ def test_claim_is_the_budget(method, world, epsilon):
 @pytest.mark.parametrize("method", LOCAL)
 def test_the_smallest_and_largest_budgets_give_valid_mixtures(method, world, epsilon):
     spec, mechanism = make_spec(n_components=4, rows=60, **WORLDS[world]), make_mechanism(method)
-    release = run(mechanism, _records(spec, 60), spec, Budget(epsilon, 1e-6), seeded(1))
+    release = run(mechanism, _records(spec, 60), spec, Budget(epsilon, 1e-6), seeded_randomness(1))
     mixture = release.mixture
     assert np.isfinite(mixture.log_density(clusters(60))).all()
     assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
@@ -111,7 +111,7 @@ def test_a_report_depends_on_its_own_record_alone(method):
         for name, code in codes.items()
     }
     one, two = (
-        mechanism.privatise(Records(*each), spec, Budget(1.0, 1e-6), seeded(5)).columns
+        mechanism.privatise(Records(*each), spec, Budget(1.0, 1e-6), seeded_randomness(5)).columns
         for each in ((points, codes), (elsewhere, others))
     )
     assert one.keys() == two.keys()
@@ -127,7 +127,7 @@ def test_the_answers_of_one_record_are_independent(method):
     spec, mechanism, rows = make_spec(rows=20_000, attributes=ATTRIBUTES), make_mechanism(method), 20_000
     codes = {"night": np.ones(rows, dtype=np.int64), "colour": np.ones(rows, dtype=np.int64)}
     columns = mechanism.privatise(
-        Records(np.full((rows, 2), 0.3), codes), spec, Budget(3.0, 1e-6), seeded(9)
+        Records(np.full((rows, 2), 0.3), codes), spec, Budget(3.0, 1e-6), seeded_randomness(9)
     ).columns
     told = {name: _in_few(values) for name, values in columns.items()}
     for one, other in itertools.combinations(told, 2):
@@ -152,7 +152,7 @@ def test_parts_of_the_records_answer_as_all_of_them_do(method):
     spec, mechanism = make_spec(rows=300), make_mechanism(method)
     points = clusters(300)
     parts = [
-        mechanism.privatise(Records(each), spec, Budget(1.0, 1e-6), seeded(5))
+        mechanism.privatise(Records(each), spec, Budget(1.0, 1e-6), seeded_randomness(5))
         for each in (points[:1], points[1:40], points[40:], np.zeros((9, 2)))
     ]
     assert [len(part) for part in parts] == [1, 39, 260, 9]
@@ -184,7 +184,7 @@ def test_every_point_of_the_box_is_in_exactly_its_cell():
 
 
 def test_grid_cells_are_nearly_cubic():
-    grid = nearly_cubic(np.zeros(2), np.array([2.0, 1.0]), 800)
+    grid = cubic_grid(np.zeros(2), np.array([2.0, 1.0]), 800)
     assert 600 <= grid.cells <= 800
     assert grid.shape[0] / grid.shape[1] == pytest.approx(2.0, rel=0.1)
 
@@ -196,7 +196,9 @@ def test_knowing_the_noise_helps(method, epsilon):
     scores = {}
     for reading in ("naive", "aware"):
         mechanism = registry.build(method, {"fit": reading})
-        release = run(mechanism, Records(points), spec, Budget(epsilon, 1e-6), seeded(1, method, epsilon))
+        release = run(
+            mechanism, Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1, method, epsilon)
+        )
         scores[reading] = release.mixture.log_density(held_out).mean()
     assert scores["aware"] > scores["naive"] + 0.1
 
@@ -206,7 +208,9 @@ def test_proportions_are_near_the_truth_with_intervals_that_say_how_near():
     generator = np.random.Generator(np.random.PCG64(2))
     codes = {"night": (generator.random(20_000) < 0.3).astype(np.int16),
              "colour": generator.integers(3, size=20_000).astype(np.int16)}  # fmt: skip
-    release = run(RandomizedResponse(), Records(clusters(20_000), codes), spec, Budget(5.0, 0.0), seeded(4))
+    release = run(
+        RandomizedResponse(), Records(clusters(20_000), codes), spec, Budget(5.0, 0.0), seeded_randomness(4)
+    )
     found = {(p.attribute, p.value): p for p in release.proportions}
     assert len(found) == 5
     for (attribute, value), proportion in found.items():
@@ -220,9 +224,11 @@ def test_proportions_are_near_the_truth_with_intervals_that_say_how_near():
 def test_reports_hold_nothing_but_answers():
     spec = make_spec(attributes=ATTRIBUTES[:1])
     codes = {"night": np.zeros(1000, dtype=np.int16)}
-    reports = RandomizedResponse().privatise(Records(clusters(), codes), spec, Budget(1.0, 0.0), seeded(1))
+    reports = RandomizedResponse().privatise(
+        Records(clusters(), codes), spec, Budget(1.0, 0.0), seeded_randomness(1)
+    )
     assert set(reports.columns) == {"cell", "a_night"}
-    rows = LaplaceInput().privatise(Records(clusters(), codes), spec, Budget(1.0, 0.0), seeded(1))
+    rows = LaplaceInput().privatise(Records(clusters(), codes), spec, Budget(1.0, 0.0), seeded_randomness(1))
     assert set(rows.columns) == {"y0", "y1", "a_night"}
 
 
@@ -231,19 +237,23 @@ def test_reports_hold_nothing_but_answers():
 def test_no_records_give_no_reports_of_the_same_kind(method, world):
     """And a fit to them is a sentence."""
     spec, mechanism, budget = make_spec(rows=300, **WORLDS[world]), make_mechanism(method), Budget(1.0, 1e-6)
-    nothing, some = (mechanism.privatise(_records(spec, rows), spec, budget, seeded(1)) for rows in (0, 100))
+    nothing, some = (
+        mechanism.privatise(_records(spec, rows), spec, budget, seeded_randomness(1)) for rows in (0, 100)
+    )
     assert len(nothing) == 0
     assert list(nothing.events) == list(some.events)
     assert nothing.columns.keys() == some.columns.keys()
     with pytest.raises(UserError, match="no report"):
-        mechanism.fit(nothing, spec, budget, seeded(1))
+        mechanism.fit(nothing, spec, budget, seeded_randomness(1))
 
 
 @pytest.mark.parametrize("method", LOCAL)
 def test_tiny_data_gives_valid_mixtures(method):
     for points, epsilon in itertools.product([np.zeros((1, 2)), np.zeros((4, 2))], [0.01, 100.0]):
         spec = make_spec(rows=len(points))
-        mixture = run(make_mechanism(method), Records(points), spec, Budget(epsilon, 1e-6), seeded(1)).mixture
+        mixture = run(
+            make_mechanism(method), Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1)
+        ).mixture
         assert np.isfinite(mixture.log_density(points)).all()
 
 

@@ -8,8 +8,8 @@ from making import clusters, make_spec
 from scipy import stats
 
 from privmix.errors import MechanismFailure
-from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.noisy_grid import MOST_CELLS, NoisyGrid
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.central.noisy_grid import MOST_CELLS, NoisyGrid
 from privmix.mixture import em
 from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Laplace, Ledger
@@ -51,14 +51,14 @@ def test_no_unit_moves_the_counts_further_than_the_noise_is_scaled_for(unit, rec
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
 def test_the_claim_is_the_budget_and_comes_from_one_event(epsilon):
-    release = QUICK.fit(Records(clusters(100)), _spec(rows=100), Budget(epsilon, 1e-6), seeded(1))
+    release = QUICK.fit(Records(clusters(100)), _spec(rows=100), Budget(epsilon, 1e-6), seeded_randomness(1))
     assert release.events == [Laplace("cell counts", epsilon)]
     assert (release.claim.epsilon, release.claim.delta) == (epsilon, 0.0)
 
 
 def test_every_cell_has_noise_also_the_empty_ones():
     """Kolmogorov-Smirnov at 1e-6 on the cells of an empty dataset; half the noise is told apart."""
-    records, source = Records(np.zeros((0, 2))), seeded(1, "empty").noise
+    records, source = Records(np.zeros((0, 2))), seeded_randomness(1, "empty").noise
     synopsis = QUICK.measure(records, _spec(rows=20_000), BUDGET, source, Ledger())
     counts = synopsis.counts
     assert len(counts) == np.prod(synopsis.released["shape"]) > 1500
@@ -68,11 +68,11 @@ def test_every_cell_has_noise_also_the_empty_ones():
 
 def test_the_mixture_follows_from_the_transcript_and_public_values():
     spec = _spec()
-    release = QUICK.fit(Records(clusters()), spec, BUDGET, seeded(5, "replay"))
+    release = QUICK.fit(Records(clusters()), spec, BUDGET, seeded_randomness(5, "replay"))
     (released,) = json.loads(json.dumps(release.transcript))
     assert set(released) == {"shape", "counts"}
     synopsis = QUICK.replay(released, spec, BUDGET)
-    again, _ = synopsis.fit(spec, rng=seeded(5, "replay").search, searches=1)
+    again, _ = synopsis.fit(spec, rng=seeded_randomness(5, "replay").search, searches=1)
     assert np.array_equal(again.mixture.means, release.mixture.means)
 
 
@@ -98,7 +98,7 @@ def test_no_cell_is_finer_than_the_resolution():
 def test_a_mixture_is_found_far_better_than_one_gaussian():
     points, held_out = clusters(6000, seed=4)[:5000], clusters(6000, seed=4)[5000:]
     spec = _spec(rows=5000)
-    reached = NoisyGrid(searches=3).fit(Records(points), spec, BUDGET, seeded(2)).mixture
+    reached = NoisyGrid(searches=3).fit(Records(points), spec, BUDGET, seeded_randomness(2)).mixture
     single = em.fit(points, 1, floor=spec.floor, rng=np.random.default_rng(1)).mixture
     assert reached.log_density(held_out).mean() > single.log_density(held_out).mean() + 0.3
 
@@ -112,7 +112,7 @@ def test_a_mixture_is_found_far_better_than_one_gaussian():
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, epsilon, relation):
     spec = _spec(rows=max(len(points), 1), relation=relation)
-    release = QUICK.fit(Records(points), spec, Budget(epsilon, 1e-6), seeded(1, epsilon))
+    release = QUICK.fit(Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1, epsilon))
     mixture = release.mixture
     assert np.isfinite(mixture.log_density(clusters(20))).all()
     assert (mixture.means >= spec.domain.lower).all()
@@ -124,4 +124,4 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
 
 def test_too_many_coordinates_are_refused_with_a_remedy():
     with pytest.raises(MechanismFailure, match="use `noisy_moments`"):
-        QUICK.fit(Records(np.zeros((5, 5))), make_spec(dimensions=5), BUDGET, seeded(1))
+        QUICK.fit(Records(np.zeros((5, 5))), make_spec(dimensions=5), BUDGET, seeded_randomness(1))

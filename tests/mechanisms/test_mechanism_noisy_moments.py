@@ -8,21 +8,28 @@ import pytest
 from making import Tape, clusters, make_spec
 
 from privmix.errors import UserError
-from privmix.mechanisms import joint_moments, noisy_moments, refinement
-from privmix.mechanisms.base import Randomness, Records, Spec, seeded
-from privmix.mechanisms.joint_moments import Released, predicted_loss, scheme, vector
-from privmix.mechanisms.noisy_moments import ROUND, NoisyMoments, Schedule, _drawn_together
-from privmix.mechanisms.refinement import averaged, refine, updated
+from privmix.mechanisms.base import Randomness, Records, Spec, seeded_randomness
+from privmix.mechanisms.central import noisy_moments
+from privmix.mechanisms.central.noisy_moments import ROUND, NoisyMoments, Schedule, _reduce_to
+from privmix.mechanisms.shared import joint_moments
+from privmix.mechanisms.shared.joint_moments import (
+    MomentMeasurement,
+    average_mixtures,
+    m_step,
+    predicted_loss,
+    refine,
+    scheme,
+    weighted_vector,
+)
 from privmix.mixture import em
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import compress, observe
-from privmix.mixture.reduction import reduced
-from privmix.mixture.splitting import split
-from privmix.mixture.standardised import standardised_pass
+from privmix.mixture.moments import compress, observe
+from privmix.mixture.search import reduce_components, split_components
+from privmix.mixture.standardised_moments import standardised_pass
 from privmix.privacy.accounting import Budget
 from privmix.privacy.calibration import equal_shares
 from privmix.privacy.ledger import Ledger
-from privmix.privacy.relation import Neighbours
+from privmix.privacy.sensitivity import Neighbours
 
 BUDGET = Budget(1.0, 1e-6)
 RICH = Budget(50.0, 1e-6)
@@ -41,7 +48,7 @@ def _statistic(points, mixture):
     if not len(points):
         k, d = mixture.means.shape
         return np.zeros(k * (1 + d + d * (d + 1) // 2))
-    return vector(standardised_pass(observe(points), mixture, shape.radius), shape)
+    return weighted_vector(standardised_pass(observe(points), mixture, shape.radius), shape)
 
 
 def _mixtures(dimensions):
@@ -129,7 +136,7 @@ def test_merging_equal_records_moves_the_release_no_further(relation, held):
         def merged(records, common=common, mixture=mixture):
             observations = compress(observe(np.vstack([common, records])))
             assert observations.weights.max() >= 3
-            return vector(standardised_pass(observations, mixture, shape.radius), shape)
+            return weighted_vector(standardised_pass(observations, mixture, shape.radius), shape)
 
         base = merged(np.empty((0, 2)))
         moved = np.array([merged(np.repeat(place[None], held, axis=0)) - base for place in places])
@@ -175,19 +182,19 @@ def test_noise_has_the_scale_of_the_theorem(relation, unit, held, recording):
     shape = scheme(2)
     largest = math.sqrt(shape.count**2 + (shape.total * 3) ** 2 + (shape.square * 9) ** 2)
     factor = held * (math.sqrt(2) if relation == "replace_one" else 1)
-    multiplier = equal_shares(0, 7, RICH, "exact").gaussian_multiplier
+    noise_multiplier = equal_shares(0, 7, RICH, "exact").noise_multiplier
     assert [kind for kind, _, _ in recording.noise.asked] == ["gaussian"] * 7
     assert [scale for _, scale, _ in recording.noise.asked] == pytest.approx(
-        [factor * largest * multiplier] * 7
+        [factor * largest * noise_multiplier] * 7
     )
-    assert [event.multiplier for event in release.events] == [multiplier] * 7
+    assert [event.noise_multiplier for event in release.events] == [noise_multiplier] * 7
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 30.0])
 @pytest.mark.parametrize("iterations", [None, 1, 5])
 def test_the_claim_is_the_budget_and_comes_from_the_ledger(epsilon, iterations):
     mechanism, budget = NoisyMoments(iterations=iterations), Budget(epsilon, 1e-6)
-    release = mechanism.fit(Records(clusters()), make_spec(), budget, seeded(1, epsilon))
+    release = mechanism.fit(Records(clusters()), make_spec(), budget, seeded_randomness(1, epsilon))
     assert release.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert release.claim.epsilon <= epsilon * (1 + 1e-9)
     spec = make_spec()
@@ -212,7 +219,7 @@ def played(request, monkeypatch):
         return standardised_pass(observations, mixture, radius)
 
     monkeypatch.setattr(joint_moments, "standardised_pass", watched)
-    tape = Tape(seeded(3, *request.param).noise)
+    tape = Tape(seeded_randomness(3, *request.param).noise)
     generator = np.random.Generator(np.random.PCG64(1))
     release = NoisyMoments().fit(Records(clusters()), spec, RICH, Randomness(tape, generator))
     return spec, release, used, tape.drawn
@@ -220,7 +227,7 @@ def played(request, monkeypatch):
 
 def _released(step, sigma, shape):
     arrays = [np.array(step[name]) for name in ("counts", "sums", "squares")]
-    return Released(*arrays, sigma / shape.count, sigma / shape.total, sigma / shape.square)
+    return MomentMeasurement(*arrays, sigma / shape.count, sigma / shape.total, sigma / shape.square)
 
 
 def test_every_release_is_the_statistic_plus_its_noise(played):
@@ -251,7 +258,7 @@ def test_each_iteration_knows_only_what_was_released(played):
     spec, release, used, drawn = played
     shape, neighbours = scheme(2), spec.neighbours
     plan = NoisyMoments().schedule(spec, RICH, neighbours)
-    sigma = shape.sensitivity(neighbours) * equal_shares(0, plan.releases, RICH, "exact").gaussian_multiplier
+    sigma = shape.sensitivity(neighbours) * equal_shares(0, plan.releases, RICH, "exact").noise_multiplier
     assert [scale for scale, _ in drawn] == pytest.approx([sigma] * plan.releases)
     side = spec.domain.upper - spec.domain.lower
     middle = (spec.domain.upper + spec.domain.lower) / 2
@@ -266,7 +273,7 @@ def test_each_iteration_knows_only_what_was_released(played):
             assert step["stage"] == stage
             assert seen.means == pytest.approx(mixture.means, abs=1e-12)
             assert seen.covariances == pytest.approx(mixture.covariances, abs=1e-12)
-            mixture = updated(mixture, _released(step, sigma, shape), spec, neighbours)
+            mixture = m_step(mixture, _released(step, sigma, shape), spec, neighbours)
             iterates.append(mixture)
             number += 1
         return iterates
@@ -274,15 +281,15 @@ def test_each_iteration_knows_only_what_was_released(played):
     mixture = iterated(mixture, plan.whole, "whole")[-1]
     while mixture.n_components < plan.width:
         more = min(mixture.n_components, plan.width - mixture.n_components)
-        mixture = iterated(split(mixture, more, spec.floor), plan.growing, "growing")[-1]
+        mixture = iterated(split_components(mixture, more, spec.floor), plan.growing, "growing")[-1]
     for _ in range(plan.rounds):
-        half = reduced(mixture, plan.width // 2)
-        mixture = iterated(split(half, half.n_components, spec.floor), ROUND, "search")[-1]
-    wide = averaged(iterated(mixture, plan.settling, "wide")[plan.settling // 2 :], spec)
-    mixture = _drawn_together(wide, 3, spec, np.random.Generator(np.random.PCG64(1)))
+        half = reduce_components(mixture, plan.width // 2)
+        mixture = iterated(split_components(half, half.n_components, spec.floor), ROUND, "search")[-1]
+    wide = average_mixtures(iterated(mixture, plan.settling, "wide")[plan.settling // 2 :], spec)
+    mixture = _reduce_to(wide, 3, spec, np.random.Generator(np.random.PCG64(1)))
     iterates = iterated(mixture, plan.refining, "refining")
     assert number == plan.releases
-    again = averaged(iterates[plan.refining // 2 :], spec)
+    again = average_mixtures(iterates[plan.refining // 2 :], spec)
     assert release.mixture.means == pytest.approx(again.means, abs=1e-12)
     assert release.mixture.covariances == pytest.approx(again.covariances, abs=1e-12)
     assert release.mixture.weights == pytest.approx(again.weights, abs=1e-12)
@@ -293,15 +300,15 @@ def test_halving_the_noise_is_caught_by_the_residuals():
     from scipy import stats
 
     points, mixture = clusters(500), _mixtures(2)[2]
-    neighbours, shape, multiplier = Neighbours("record", "add_remove"), scheme(2), 2.0
+    neighbours, shape, noise_multiplier = Neighbours("record", "add_remove"), scheme(2), 2.0
     exact = standardised_pass(observe(points), mixture, shape.radius)
     residuals = []
     for run in range(10):
-        released = joint_moments.release(
-            observe(points), mixture, noise_multiplier=multiplier, neighbours=neighbours,
-            source=seeded(4, run).noise, ledger=Ledger(), label="x",
+        released = joint_moments.measure_moments(
+            observe(points), mixture, noise_multiplier=noise_multiplier, neighbours=neighbours,
+            source=seeded_randomness(4, run).noise, ledger=Ledger(), label="x",
         )  # fmt: skip
-        unit = multiplier * math.sqrt(shape.count**2 + (3 * shape.total) ** 2 + (9 * shape.square) ** 2)
+        unit = noise_multiplier * math.sqrt(shape.count**2 + (3 * shape.total) ** 2 + (9 * shape.square) ** 2)
         residuals.append((released.counts - exact.counts) * shape.count / unit)
         residuals.append(((released.sums - exact.sums) * shape.total / unit).ravel())
         squares = (released.squares - exact.squares) * shape.square / unit
@@ -320,9 +327,9 @@ def test_without_noise_and_shrinkage_the_step_is_that_of_em():
     )
     spec = make_spec(n_components=2, rows=2000)
     exact = standardised_pass(observe(points), mixture, 3.0)
-    factor = refinement.clipped_variance(2, 3.0)
-    silent = Released(exact.counts, exact.sums, exact.squares * factor, 0.0, 0.0, 0.0)
-    stepped = updated(mixture, silent, spec, spec.neighbours)
+    factor = joint_moments.clipped_variance(2, 3.0)
+    silent = MomentMeasurement(exact.counts, exact.sums, exact.squares * factor, 0.0, 0.0, 0.0)
+    stepped = m_step(mixture, silent, spec, spec.neighbours)
     plain = em.loop(observe(points), mixture, floor=spec.floor, max_iter=1).mixture
     assert stepped.weights == pytest.approx(plain.weights)
     assert stepped.means == pytest.approx(plain.means)
@@ -333,7 +340,7 @@ def test_schedule_and_start_depend_on_public_values_alone():
     """Datasets without a record in common, and of different size, are met with the same plan and the same start."""
     spec = make_spec(rows=1000, relation="add_remove")
     releases = [
-        NoisyMoments().fit(Records(points), spec, RICH, seeded(9, "start"))
+        NoisyMoments().fit(Records(points), spec, RICH, seeded_randomness(9, "start"))
         for points in (clusters(1000, seed=1), np.zeros((10, 2)), clusters(3000, seed=2))
     ]
     stages = [[(step["stage"], len(step["counts"])) for step in release.transcript] for release in releases]
@@ -360,7 +367,9 @@ def test_a_schedule_has_as_many_releases_as_asked_for(iterations, components):
     assert plan.refining >= 1
     assert components <= plan.width <= 4 * components
     if components == 3:
-        release = NoisyMoments(iterations=iterations).fit(Records(clusters(50)), spec, RICH, seeded(1))
+        release = NoisyMoments(iterations=iterations).fit(
+            Records(clusters(50)), spec, RICH, seeded_randomness(1)
+        )
         assert len(release.events) == iterations
         assert release.mixture.n_components == components
 
@@ -373,7 +382,9 @@ def test_a_schedule_has_as_many_releases_as_asked_for(iterations, components):
 def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, epsilon, relation):
     for rows in (len(points), 10**6):  # the second: a catalog that is wrong about the size
         spec = make_spec(rows=rows, relation=relation)
-        release = NoisyMoments().fit(Records(points), spec, Budget(epsilon, 1e-6), seeded(1, epsilon))
+        release = NoisyMoments().fit(
+            Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1, epsilon)
+        )
         mixture = release.mixture
         assert np.isfinite(mixture.log_density(points)).all()
         assert (mixture.means >= spec.domain.lower).all()
@@ -386,7 +397,9 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
 
 def test_thirty_dimensions():
     spec = make_spec(3, dimensions=30, rows=200_000, relation="add_remove")
-    mixture = NoisyMoments(iterations=10).fit(Records(clusters(500, 30)), spec, RICH, seeded(1)).mixture
+    mixture = (
+        NoisyMoments(iterations=10).fit(Records(clusters(500, 30)), spec, RICH, seeded_randomness(1)).mixture
+    )
     assert mixture.dimensions == 30
     assert np.isfinite(mixture.log_density(clusters(10, 30))).all()
 
@@ -396,11 +409,15 @@ def test_it_finds_the_clusters_and_beats_a_single_gaussian(dimensions):
     """Three clusters, ε = 1, 20,000 records: within 0.1 nat of EM without noise; one Gaussian is more than 1 below."""
     points = clusters(20_000, dimensions, seed=7)
     spec = make_spec(3, dimensions=dimensions, rows=20_000, relation="add_remove")
-    best = em.fit(points, 3, floor=spec.floor, rng=seeded(1).search).mixture.log_density(points).mean()
+    best = (
+        em.fit(points, 3, floor=spec.floor, rng=seeded_randomness(1).search)
+        .mixture.log_density(points)
+        .mean()
+    )
 
     def found(components):
         release = NoisyMoments().fit(
-            Records(points), Spec(spec.domain, components), BUDGET, seeded(2, components)
+            Records(points), Spec(spec.domain, components), BUDGET, seeded_randomness(2, components)
         )
         return release.mixture.log_density(points).mean()
 
@@ -410,11 +427,11 @@ def test_it_finds_the_clusters_and_beats_a_single_gaussian(dimensions):
 
 def test_refinement_starts_where_it_is_told_and_gives_what_it_released():
     points, spec = clusters(5000), make_spec(rows=5000, relation="add_remove")
-    start = em.fit(points, 3, floor=spec.floor, rng=seeded(1).search).mixture
+    start = em.fit(points, 3, floor=spec.floor, rng=seeded_randomness(1).search).mixture
     ledger = Ledger()
     refined = refine(
         observe(points), spec, start, iterations=4, noise_multiplier=1.0, neighbours=spec.neighbours,
-        source=seeded(2).noise, ledger=ledger, label="again",
+        source=seeded_randomness(2).noise, ledger=ledger, label="again",
     )  # fmt: skip
     assert (
         [event.label for event in ledger.events]
@@ -426,7 +443,7 @@ def test_refinement_starts_where_it_is_told_and_gives_what_it_released():
     assert refined.last.log_density(points).mean() > score - 0.02
     none = refine(
         observe(points), spec, start, iterations=0, noise_multiplier=1.0, neighbours=spec.neighbours,
-        source=seeded(2).noise, ledger=ledger,
+        source=seeded_randomness(2).noise, ledger=ledger,
     )  # fmt: skip
     assert none.last.means == pytest.approx(start.means, abs=1e-12)
     assert len(ledger.events) == 4
@@ -435,13 +452,16 @@ def test_refinement_starts_where_it_is_told_and_gives_what_it_released():
 def test_records_outside_the_box_count_as_on_its_edge():
     spec, far = make_spec(rows=50), np.full((50, 2), 30.0)
     edge = np.tile(spec.domain.upper, (50, 1))
-    releases = [NoisyMoments().fit(Records(points), spec, RICH, seeded(1, "edge")) for points in (far, edge)]
+    releases = [
+        NoisyMoments().fit(Records(points), spec, RICH, seeded_randomness(1, "edge"))
+        for points in (far, edge)
+    ]
     assert releases[0].transcript == releases[1].transcript
 
 
 def test_gaussian_noise_without_delta_is_refused():
     with pytest.raises(UserError, match="delta"):
-        NoisyMoments().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded(1))
+        NoisyMoments().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded_randomness(1))
 
 
 def test_a_schedule_counts_its_releases():

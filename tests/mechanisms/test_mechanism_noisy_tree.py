@@ -10,14 +10,14 @@ from making import RecordingNoise, clusters, make_spec
 from scipy import stats
 
 from privmix.errors import MechanismFailure, UserError
-from privmix.mechanisms.base import Randomness, Records, seeded
-from privmix.mechanisms.bisection import down_to
-from privmix.mechanisms.noisy_tree import NoisyTree, root_levels
+from privmix.mechanisms.base import Randomness, Records, seeded_randomness
+from privmix.mechanisms.central.noisy_tree import NoisyTree, root_levels
+from privmix.mechanisms.shared.partitions import bisect_to_resolution
 from privmix.mixture import em
 from privmix.privacy.accounting import Budget, gaussian_mu
 from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Decomposition, Gaussian, Laplace, Ledger
-from privmix.privacy.tree import Shape, path_loss, within
+from privmix.privacy.privtree import TreeShape, count_within, path_loss
 
 BUDGET = Budget(1.0, 1e-6)
 QUICK = NoisyTree(searches=1)
@@ -36,9 +36,9 @@ def _released(points, spec, source, mechanism=QUICK):
 
 def _exact_counts(points, spec, released):
     """The counts of the leaves without noise."""
-    halving = down_to(spec.domain.lower, spec.domain.upper, spec.domain.resolution)
-    leaves = Shape.unpacked(released["roots"], released["splits"]).leaves()
-    return within(np.sort(halving.codes(points)), halving.depth, *leaves)
+    halving = bisect_to_resolution(spec.domain.lower, spec.domain.upper, spec.domain.resolution)
+    leaves = TreeShape.unpacked(released["roots"], released["splits"]).leaves()
+    return count_within(np.sort(halving.codes(points)), halving.depth, *leaves)
 
 
 def _noisy_counts(released):
@@ -51,7 +51,7 @@ def test_no_unit_moves_the_leaf_counts_further_than_their_sensitivity(unit, reco
     spec = _spec(unit, records, relation)
     generator = np.random.Generator(np.random.PCG64(2))
     common = clusters(200)
-    released = _released(common, spec, seeded(3, "shape").noise)
+    released = _released(common, spec, seeded_randomness(3, "shape").noise)
     bound = spec.neighbours.difference(1.0, opposed=True), spec.neighbours.difference(1.0, opposed=False)
     worst = np.zeros(2)
     for _ in range(200):
@@ -88,7 +88,9 @@ def test_noise_has_the_scale_of_the_theorem(noise, unit, records, relation, reco
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
 def test_the_claim_is_the_budget_and_comes_from_two_events(noise, delta, share, epsilon):
     mechanism = NoisyTree(noise=noise, shape_share=share, searches=1)
-    release = mechanism.fit(Records(clusters(100)), _spec(rows=100), Budget(epsilon, 1e-6), seeded(1, share))
+    release = mechanism.fit(
+        Records(clusters(100)), _spec(rows=100), Budget(epsilon, 1e-6), seeded_randomness(1, share)
+    )
     assert [type(event) for event in release.events] == [
         Decomposition,
         Laplace if noise == "laplace" else Gaussian,
@@ -102,7 +104,7 @@ def test_the_residuals_of_the_counts_are_laplace_noise_and_not_half_of_it():
     """Kolmogorov-Smirnov at 1e-6 over the leaves of some runs; noise of half the scale is told apart."""
     spec, points, residuals = _spec(rows=3000), clusters(3000), []
     for run in range(8):
-        released = _released(points, spec, seeded(run, "residuals").noise)
+        released = _released(points, spec, seeded_randomness(run, "residuals").noise)
         residuals.append(_noisy_counts(released) - _exact_counts(points, spec, released))
     residuals = np.concatenate(residuals)
     assert len(residuals) > 1000
@@ -114,12 +116,12 @@ def test_the_residuals_of_the_counts_are_laplace_noise_and_not_half_of_it():
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_the_mixture_follows_from_the_transcript_and_public_values(noise, relation):
     spec, mechanism = _spec(relation=relation), NoisyTree(noise=noise, searches=2)
-    randomness = seeded(5, noise, relation)
+    randomness = seeded_randomness(5, noise, relation)
     release = mechanism.fit(Records(clusters()), spec, BUDGET, randomness)
     (released,) = json.loads(json.dumps(release.transcript))
     assert set(released) == {"roots", "splits", "counts"}
     synopsis = mechanism.replay(released, spec, BUDGET)
-    again, _ = synopsis.fit(spec, rng=seeded(5, noise, relation).search, searches=2)
+    again, _ = synopsis.fit(spec, rng=seeded_randomness(5, noise, relation).search, searches=2)
     assert np.array_equal(again.mixture.means, release.mixture.means)
     assert (synopsis.size == 1000) == (relation == "replace_one")
     assert synopsis.weights().sum() == pytest.approx(synopsis.size)
@@ -153,19 +155,21 @@ def test_the_least_count_that_is_split_follows_the_public_number_of_records():
 def test_records_outside_the_box_count_as_on_its_edge():
     spec = _spec(rows=50)
     edge = np.tile(spec.domain.upper, (50, 1))
-    far, near = (_released(points, spec, seeded(1, "edge").noise) for points in (edge * 40, edge))
+    far, near = (_released(points, spec, seeded_randomness(1, "edge").noise) for points in (edge * 40, edge))
     assert far == near
 
 
 def test_the_order_of_records_does_not_matter():
     points = clusters()
-    one, two = (_released(each, _spec(), seeded(1, "order").noise) for each in (points, points[::-1]))
+    one, two = (
+        _released(each, _spec(), seeded_randomness(1, "order").noise) for each in (points, points[::-1])
+    )
     assert one == two
 
 
 def test_a_synopsis_alone_is_released_into_a_given_ledger():
     ledger, spec = Ledger(), _spec()
-    synopsis = QUICK.measure(Records(clusters()), spec, Budget(0.4, 0.0), seeded(1).noise, ledger)
+    synopsis = QUICK.measure(Records(clusters()), spec, Budget(0.4, 0.0), seeded_randomness(1).noise, ledger)
     assert ledger.events == [Decomposition("tree", 0.2), Laplace("leaf counts", 0.2)]
     assert synopsis.deviation == pytest.approx(math.sqrt(2) / 0.2)
     sides = np.prod(synopsis.upper - synopsis.lower, axis=1)
@@ -176,7 +180,9 @@ def test_a_synopsis_alone_is_released_into_a_given_ledger():
 def test_a_mixture_is_found_far_better_than_one_gaussian(dimensions):
     points, held_out = clusters(6000, dimensions, seed=4)[:5000], clusters(6000, dimensions, seed=4)[5000:]
     spec = _spec(rows=5000, dimensions=dimensions)
-    mixture = NoisyTree(searches=3).fit(Records(points), spec, BUDGET, seeded(2, dimensions)).mixture
+    mixture = (
+        NoisyTree(searches=3).fit(Records(points), spec, BUDGET, seeded_randomness(2, dimensions)).mixture
+    )
     reached = mixture.log_density(held_out).mean()
     best = em.fit(points, 3, floor=spec.floor, rng=np.random.default_rng(1)).mixture
     single = em.fit(points, 1, floor=spec.floor, rng=np.random.default_rng(1)).mixture
@@ -193,7 +199,7 @@ def test_a_mixture_is_found_far_better_than_one_gaussian(dimensions):
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, epsilon, relation):
     spec = _spec(rows=max(len(points), 1), relation=relation)
-    release = QUICK.fit(Records(points), spec, Budget(epsilon, 1e-6), seeded(1, epsilon))
+    release = QUICK.fit(Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1, epsilon))
     mixture = release.mixture
     assert np.isfinite(mixture.log_density(clusters(20))).all()
     assert (mixture.means >= spec.domain.lower).all()
@@ -205,16 +211,16 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
 
 def test_a_note_tells_when_fewer_gaussians_were_fitted():
     release = QUICK.fit(
-        Records(np.zeros((1, 2))), _spec(n_components=500, rows=1), Budget(1e-3, 0.0), seeded(1)
+        Records(np.zeros((1, 2))), _spec(n_components=500, rows=1), Budget(1e-3, 0.0), seeded_randomness(1)
     )
     assert any("of 500 Gaussians were fitted" in note for note in release.notes)
 
 
 def test_too_many_coordinates_and_a_missing_delta_are_refused_with_a_remedy():
     with pytest.raises(MechanismFailure, match="use `noisy_moments`"):
-        QUICK.fit(Records(np.zeros((5, 4))), make_spec(dimensions=4), BUDGET, seeded(1))
+        QUICK.fit(Records(np.zeros((5, 4))), make_spec(dimensions=4), BUDGET, seeded_randomness(1))
     with pytest.raises(UserError, match="delta"):
-        NoisyTree(noise="gaussian").fit(Records(clusters()), _spec(), Budget(1.0, 0.0), seeded(1))
+        NoisyTree(noise="gaussian").fit(Records(clusters()), _spec(), Budget(1.0, 0.0), seeded_randomness(1))
 
 
 def test_exact_noise_serves_both_releases():
@@ -237,7 +243,7 @@ def test_roots_are_few_at_little_budget_and_never_more_than_fit(epsilon):
 def test_the_halving_reaches_the_resolution_and_its_boxes_hold_their_points():
     lower, upper = np.array([-1.0, 0.0, 2.0]), np.array([1.0, 0.1, 2.5])
     resolution = np.array([0.02, 0.02, 1.0])
-    halving = down_to(lower, upper, resolution)
+    halving = bisect_to_resolution(lower, upper, resolution)
     assert np.bincount(halving.axes, minlength=3).tolist() == [7, 3, 0]
     generator = np.random.Generator(np.random.PCG64(1))
     points = np.vstack([lower, upper, generator.uniform(lower, upper, (200, 3))])

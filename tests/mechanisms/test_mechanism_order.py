@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from privmix.artefacts.clean import read_clean
-from privmix.catalog import store
-from privmix.catalog.acquire import acquire
+from privmix.catalog.entry import load_entry
+from privmix.catalog.sources import acquire
 from privmix.clean.pipeline import clean
-from privmix.mechanisms.base import Spec, seeded, training_records
-from privmix.mechanisms.dp_em import DpEm
-from privmix.mechanisms.running import run
+from privmix.mechanisms.base import Spec, seeded_randomness, training_records
+from privmix.mechanisms.central.dp_em import DpEm
+from privmix.mechanisms.run import run
 from privmix.privacy.accounting import Budget
 
 CATALOG = Path(__file__).parents[2] / "data/catalog"
@@ -26,7 +26,7 @@ CATALOG = Path(__file__).parents[2] / "data/catalog"
 def data(request, tmp_path_factory):
     """A clean dataset of the catalog."""
     folder = tmp_path_factory.mktemp(request.param)
-    entry = store.load(CATALOG / f"{request.param}.yaml")
+    entry = load_entry(CATALOG / f"{request.param}.yaml")
     acquire(entry, folder / "raw")
     clean(entry, folder / "raw", folder / "clean.parquet", master_seed=1, key=bytes(32))
     return read_clean(folder / "clean.parquet")
@@ -43,7 +43,7 @@ def test_tighter_compositions_ask_for_less_noise(noise, epsilon, components):
         DpEm(noise=noise, composition=composition).share(components, Budget(epsilon, 1e-6))
         for composition in COMPOSITIONS
     ]
-    gaussian = [share.gaussian_multiplier for share in shares]
+    gaussian = [share.noise_multiplier for share in shares]
     assert gaussian == sorted(gaussian)
     assert gaussian[2] / gaussian[1] < gaussian[4] / gaussian[2]  # zCDP is nearer to the moments accountant
     if noise == "llg":
@@ -56,7 +56,13 @@ def held_out(data, mechanism, epsilon, replicates=4):
     spec, records = Spec(data.info.domain, 10), training_records(data)
     return np.mean(
         [
-            run(mechanism, records, spec, Budget(epsilon, 1e-6), seeded(1, mechanism.noise, replicate))
+            run(
+                mechanism,
+                records,
+                spec,
+                Budget(epsilon, 1e-6),
+                seeded_randomness(1, mechanism.noise, replicate),
+            )
             .mixture.log_density(data.points[~data.train])
             .mean()
             for replicate in range(replicates)

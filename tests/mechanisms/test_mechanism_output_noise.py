@@ -6,15 +6,15 @@ from making import assert_fresh_noise, assert_same, clusters, make_spec, restore
 from pydantic import ValidationError
 
 from privmix.errors import UserError
-from privmix.mechanisms import output_noise
-from privmix.mechanisms.base import Records, feasible, seeded
-from privmix.mechanisms.output_noise import OutputNoise, block_vectors, shrunken
+from privmix.mechanisms.base import Records, project_to_box, seeded_randomness
+from privmix.mechanisms.central import output_noise
+from privmix.mechanisms.central.output_noise import OutputNoise, block_vectors, shrink
 from privmix.mixture import deviation
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters
 from privmix.privacy import noise
 from privmix.privacy.accounting import Budget
-from privmix.privacy.calibration import divided_multipliers
+from privmix.privacy.calibration import noise_multipliers_by_share
 
 BUDGET = Budget(1.0, 1e-6)
 RICH = Budget(20.0, 1e-6)
@@ -81,7 +81,7 @@ def test_the_partition_does_not_depend_on_the_data(monkeypatch):
         noise, "partition", lambda *args, **kw: (drawn.append(original(*args, **kw)), drawn[-1])[1]
     )
     for points in (clusters(), np.zeros((1000, 2))):
-        OutputNoise().fit(Records(points), make_spec(), BUDGET, seeded(2, "partition"))
+        OutputNoise().fit(Records(points), make_spec(), BUDGET, seeded_randomness(2, "partition"))
     assert np.array_equal(*drawn)
 
 
@@ -93,7 +93,7 @@ def test_noise_has_the_scale_of_the_theorem(unit, relation, recording):
     persons = np.arange(1000) // 4 if unit == "person" else None
     mechanism = OutputNoise(radius=1.5, reference_share=0.25)
     release = mechanism.fit(Records(clusters(), persons=persons), spec, BUDGET, recording)
-    of_reference, of_mean = divided_multipliers([0.25, 0.75], BUDGET)
+    of_reference, of_mean = noise_multipliers_by_share([0.25, 0.75], BUDGET)
     blocks = mechanism.number_of_blocks(spec, of_mean)
     assert release.transcript[0]["blocks"] == blocks
     reach = spec.neighbours.difference(1.0, opposed=False)
@@ -118,7 +118,10 @@ def test_all_records_of_a_person_are_in_one_block(monkeypatch, recording):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_claim_is_the_budget(relation, epsilon):
     release = OutputNoise().fit(
-        Records(clusters()), make_spec(relation=relation), Budget(epsilon, 1e-6), seeded(1, epsilon)
+        Records(clusters()),
+        make_spec(relation=relation),
+        Budget(epsilon, 1e-6),
+        seeded_randomness(1, epsilon),
     )
     assert release.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert len(release.events) == 2
@@ -131,10 +134,10 @@ def played():
     with pytest.MonkeyPatch.context() as monkeypatch:
         for run in range(6):
             references, vectors = [], []
-            spied(monkeypatch, output_noise, "reference", references)
+            spied(monkeypatch, output_noise, "fit_reference", references)
             spied(monkeypatch, output_noise, "block_vectors", vectors)
             spec = make_spec(relation="add_remove", rows=1300)
-            release = MECHANISM.fit(Records(clusters()), spec, RICH, seeded(3, "replay", run))
+            release = MECHANISM.fit(Records(clusters()), spec, RICH, seeded_randomness(3, "replay", run))
             monkeypatch.undo()
             runs.append((spec, release, references, vectors))
     return runs
@@ -142,13 +145,13 @@ def played():
 
 def test_the_model_is_computed_from_what_was_released(played):
     """From the transcript's reference, sum and number of blocks, and public values: no record enters after the sum."""
-    sigma = 2 * MECHANISM.radius * divided_multipliers([0.5, 0.5], RICH)[1]
+    sigma = 2 * MECHANISM.radius * noise_multipliers_by_share([0.5, 0.5], RICH)[1]
     for spec, release, _, _ in played:
         (told,) = release.transcript
-        shrunk, factors = shrunken(np.array(told["sum"]) / told["blocks"], sigma / told["blocks"])
+        shrunk, factors = shrink(np.array(told["sum"]) / told["blocks"], sigma / told["blocks"])
         assert factors.max() > 0.5
-        moved = deviation.deviated(restored(told["reference"]), shrunk, output_noise.LEAST_VARIANCE)
-        assert_same(release.mixture, feasible(*moved, spec))
+        moved = deviation.apply_deviation(restored(told["reference"]), shrunk, output_noise.LEAST_VARIANCE)
+        assert_same(release.mixture, project_to_box(*moved, spec))
 
 
 def test_blocks_are_fitted_about_what_was_released_as_the_reference(played):
@@ -161,7 +164,7 @@ def test_blocks_are_fitted_about_what_was_released_as_the_reference(played):
 
 def test_the_sum_over_blocks_has_the_noise_of_the_theorem_and_not_half_of_it(played):
     """What is released of the sum less the sum, computed again about the released reference."""
-    sigma = 2 * MECHANISM.radius * divided_multipliers([0.5, 0.5], RICH)[1]
+    sigma = 2 * MECHANISM.radius * noise_multipliers_by_share([0.5, 0.5], RICH)[1]
     residuals = []
     for spec, release, _, vectors in played:
         told, ((_, assigned, *_), _) = release.transcript[0], vectors[0]
@@ -173,7 +176,7 @@ def test_the_sum_over_blocks_has_the_noise_of_the_theorem_and_not_half_of_it(pla
 
 def test_the_number_of_blocks_is_public_and_grows_with_the_noise():
     mechanism, spec = OutputNoise(), make_spec(rows=100_000, n_components=5)
-    quiet, loud = (mechanism.number_of_blocks(spec, multiplier) for multiplier in (1.0, 50.0))
+    quiet, loud = (mechanism.number_of_blocks(spec, noise_multiplier) for noise_multiplier in (1.0, 50.0))
     assert 1 < quiet < loud <= 100_000 / 50
     person = make_spec(rows=100_000, unit="person", max_records=500)
     assert mechanism.number_of_blocks(person, 50.0) <= 200
@@ -183,7 +186,7 @@ def test_the_number_of_blocks_is_public_and_grows_with_the_noise():
 def test_the_vector_is_the_parameters_and_back():
     moved = Mixture(np.array([0.5, 0.5]), ABOUT.means + 0.05, ABOUT.covariances * 1.3)
     vector = deviation.deviations(Parameters.of([moved]), ABOUT)[0]
-    weights, means, covariances = deviation.deviated(ABOUT, vector, 1e-3)
+    weights, means, covariances = deviation.apply_deviation(ABOUT, vector, 1e-3)
     assert weights == pytest.approx(moved.weights)
     assert means == pytest.approx(moved.means)
     assert covariances == pytest.approx(moved.covariances)
@@ -206,7 +209,7 @@ def test_half_the_squared_length_is_the_divergence():
 
 def test_shrinkage_leaves_what_stands_out_and_removes_what_is_noise():
     released = np.array([[3.0] * 6, [0.01] * 6])
-    shrunk, factors = shrunken(released, 0.1)
+    shrunk, factors = shrink(released, 0.1)
     assert shrunk[0] == pytest.approx(released[0], rel=0.01)
     assert not shrunk[1].any()
     assert factors[1] == 0
@@ -216,14 +219,18 @@ def test_shrinkage_leaves_what_stands_out_and_removes_what_is_noise():
 @pytest.mark.parametrize("epsilon", [1e-4, 1.0, 50.0])
 def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, epsilon):
     spec = make_spec(rows=len(points))
-    mixture = OutputNoise().fit(Records(points), spec, Budget(epsilon, 1e-6), seeded(1, epsilon)).mixture
+    mixture = (
+        OutputNoise().fit(Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1, epsilon)).mixture
+    )
     assert np.isfinite(mixture.log_density(points)).all()
     assert (np.abs(mixture.means) <= spec.domain.upper + 1e-12).all()
     assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
 
 
 def test_when_all_is_noise_a_note_says_so():
-    release = OutputNoise().fit(Records(clusters()), make_spec(), Budget(0.01, 1e-6), seeded(1, "small"))
+    release = OutputNoise().fit(
+        Records(clusters()), make_spec(), Budget(0.01, 1e-6), seeded_randomness(1, "small")
+    )
     assert "private reference" in release.notes[0]
 
 
@@ -231,10 +238,12 @@ def test_it_beats_a_single_gaussian_and_more_dimensions_work():
     points, fresh = clusters(20_000), clusters(2000)
     one = Mixture(np.ones(1), points.mean(axis=0)[None], np.cov(points.T)[None])
     spec = make_spec(rows=20_000, relation="add_remove")
-    release = OutputNoise().fit(Records(points), spec, BUDGET, seeded(1, "use"))
+    release = OutputNoise().fit(Records(points), spec, BUDGET, seeded_randomness(1, "use"))
     assert release.mixture.log_density(fresh).mean() > one.log_density(fresh).mean() + 0.5
     wide = make_spec(dimensions=5, rows=500)
-    release = OutputNoise().fit(Records(clusters(500, dimensions=5)), wide, BUDGET, seeded(1, "wide"))
+    release = OutputNoise().fit(
+        Records(clusters(500, dimensions=5)), wide, BUDGET, seeded_randomness(1, "wide")
+    )
     assert release.claim.epsilon == pytest.approx(1.0, rel=1e-6)
 
 
@@ -246,4 +255,4 @@ def test_wrong_parameters_are_refused(wrong):
 
 def test_no_delta_is_refused():
     with pytest.raises(UserError, match="delta"):
-        OutputNoise().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded(1))
+        OutputNoise().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded_randomness(1))

@@ -12,15 +12,15 @@ from making import LOCAL, clusters, make_domain, make_mechanism, make_spec
 from scipy import stats
 
 from privmix.errors import UserError
-from privmix.mechanisms import picks, registry
-from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.local import responses_per_person, units
-from privmix.mechanisms.randomized_response import RandomizedResponse
-from privmix.mechanisms.running import run
-from privmix.privacy import order
+from privmix.mechanisms import registry
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.local.base import expected_units, responses_per_person
+from privmix.mechanisms.local.randomized_response import RandomizedResponse
+from privmix.mechanisms.run import run
+from privmix.mechanisms.shared import contribution_sampling
+from privmix.privacy import shuffle
 from privmix.privacy.accounting import Budget
-from privmix.privacy.noise import SeededNoise
-from privmix.privacy.streams import stream
+from privmix.privacy.noise import SeededNoise, stream
 
 ATTRIBUTES = (("night", ("no", "yes")), ("colour", ("red", "green", "blue")))
 ALPHA = 1e-6
@@ -51,7 +51,7 @@ def codes_for(rows):
 
 def test_every_unit_answers_with_as_many_rows_as_any_other_and_with_its_own():
     units_of = np.array([2, 0, 1, 2, 2, 0, 2, 2])
-    rows = order.picked(units_of, order.keys(8, source=source()), 3)
+    rows = shuffle.pick_rows(units_of, shuffle.random_keys(8, source=source()), 3)
     assert rows.shape == (3, 3)
     assert np.array_equal(units_of[rows], np.repeat([[0], [1], [2]], 3, axis=1))
     assert len(set(rows[2])) == 3  # of five, without replacement
@@ -62,15 +62,17 @@ def test_every_unit_answers_with_as_many_rows_as_any_other_and_with_its_own():
 @pytest.mark.parametrize("each", [1, 2, 5])
 def test_every_pick_is_uniform_over_the_units_own_rows(each):
     copies, held = 6000, 4
-    keys = order.keys(copies * held, source=source(2))
-    rows = order.picked(np.repeat(np.arange(copies), held), keys, each) % held
+    keys = shuffle.random_keys(copies * held, source=source(2))
+    rows = shuffle.pick_rows(np.repeat(np.arange(copies), held), keys, each) % held
     for place in range(each):
         counts = np.bincount(rows[:, place], minlength=held)
         assert stats.chisquare(counts).pvalue > ALPHA
 
 
 def test_pairs_of_picks_are_uniform_without_replacement():
-    rows = order.picked(np.repeat(np.arange(6000), 3), order.keys(18_000, source=source(3)), 2) % 3
+    rows = (
+        shuffle.pick_rows(np.repeat(np.arange(6000), 3), shuffle.random_keys(18_000, source=source(3)), 2) % 3
+    )
     pairs = np.bincount(3 * rows[:, 0] + rows[:, 1], minlength=9)
     assert (pairs[[0, 4, 8]] == 0).all()
     assert stats.chisquare(np.delete(pairs, [0, 4, 8])).pvalue > ALPHA
@@ -83,43 +85,47 @@ def numbered(persons):
 
 
 def in_parts(records, cuts):
-    return [records.taken(rows) for rows in np.split(np.arange(len(records)), cuts)]
+    return [records.select(rows) for rows in np.split(np.arange(len(records)), cuts)]
 
 
 @pytest.mark.parametrize("each", [1, 3])
 @pytest.mark.parametrize("part", [20, 200, 10_000])
 def test_picks_do_not_depend_on_the_parts_in_which_the_records_come(each, part, monkeypatch):
     """With the same keys the same records of everybody, though those that cannot be picked are let go on the way."""
-    monkeypatch.setattr(picks, "PART", part)
+    monkeypatch.setattr(contribution_sampling, "PART", part)
     rng = np.random.default_rng(5)
     persons = rng.permutation(holdings(rng.integers(1, 6, 300))) + 2**60
     records = numbered(persons)
-    rows = order.picked(persons, order.keys(len(persons), source=source(7)), each).ravel()
+    rows = shuffle.pick_rows(persons, shuffle.random_keys(len(persons), source=source(7)), each).ravel()
     for cuts in ([], [1, 1, 500], range(40, len(persons), 40)):
-        made = list(picks.picked(in_parts(records, cuts), each, source=source(7)))
+        made = list(contribution_sampling.sample_records(in_parts(records, cuts), each, source=source(7)))
         assert all(len(some) <= part for some in made)
-        assert np.array_equal(Records.joined(made).codes["number"], rows)
-        assert np.array_equal(Records.joined(made).points[:, 0], rows)
-        assert np.array_equal(Records.joined(made).persons, persons[rows])
+        assert np.array_equal(Records.concatenate(made).codes["number"], rows)
+        assert np.array_equal(Records.concatenate(made).points[:, 0], rows)
+        assert np.array_equal(Records.concatenate(made).persons, persons[rows])
 
 
 def test_records_that_cannot_be_picked_are_let_go(monkeypatch):
     """Ten people with 2,000 records each, in parts of 100: never more than a few parts are held."""
-    monkeypatch.setattr(picks, "PART", 100)
-    held, joined = [], Records.joined
-    monkeypatch.setattr(Records, "joined", lambda parts: held.append(sum(map(len, parts))) or joined(parts))
+    monkeypatch.setattr(contribution_sampling, "PART", 100)
+    held, joined = [], Records.concatenate
+    monkeypatch.setattr(
+        Records, "concatenate", lambda parts: held.append(sum(map(len, parts))) or joined(parts)
+    )
     records = numbered(np.tile(np.arange(10), 2000))
-    [made] = picks.picked(in_parts(records, range(100, 20_000, 100)), 2, source=source())
+    [made] = contribution_sampling.sample_records(
+        in_parts(records, range(100, 20_000, 100)), 2, source=source()
+    )
     assert len(made) == 20
     assert max(held) <= 200
 
 
 def test_nobody_gives_no_report():
-    assert list(picks.picked([], 2, source=source())) == []
+    assert list(contribution_sampling.sample_records([], 2, source=source())) == []
 
 
 def test_every_order_of_the_rows_is_as_likely_as_any_other():
-    orders = [tuple(order.shuffled(3, source=source(seed))) for seed in range(3000)]
+    orders = [tuple(shuffle.random_order(3, source=source(seed))) for seed in range(3000)]
     counts = [orders.count(each) for each in itertools.permutations(range(3))]
     assert stats.chisquare(counts).pvalue > ALPHA
 
@@ -142,10 +148,10 @@ def test_as_many_responses_as_leave_the_least_variance(epsilon):
 
 
 def test_the_number_of_people_is_public_or_at_least_what_the_limit_allows():
-    assert units(make_domain(rows=1000)) == 1000
+    assert expected_units(make_domain(rows=1000)) == 1000
     domain = make_domain(rows=1000, unit="person", max_records=3)
-    assert units(domain) == 334
-    assert units(domain.model_copy(update={"persons": 700})) == 700
+    assert expected_units(domain) == 334
+    assert expected_units(domain.model_copy(update={"persons": 700})) == 700
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 30.0])
@@ -164,7 +170,7 @@ def test_the_reports_of_a_person_cost_the_budget_together(method, attributes, ep
     persons = holdings(np.tile([1, 4, 2, 1], 40))
     codes = codes_for(len(persons)) if attributes else {}
     records = Records(clusters(len(persons)), codes, persons)
-    reports = mechanism.privatise(records, spec, budget, seeded(1))
+    reports = mechanism.privatise(records, spec, budget, seeded_randomness(1))
     assert len(reports) == 160 * each
     assert reports.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert reports.claim.delta <= budget.delta * (1 + 1e-6)
@@ -172,7 +178,7 @@ def test_the_reports_of_a_person_cost_the_budget_together(method, attributes, ep
     assert all(labels.count(label) % each == 0 for label in labels)
     for attribute, _ in attributes:
         assert labels.count(f"a_{attribute}") == each
-    notes = mechanism.fit(reports, spec, budget, seeded(2)).notes
+    notes = mechanism.fit(reports, spec, budget, seeded_randomness(2)).notes
     said = "one report" if each == 1 else f"{each} reports, at ε/{each} each"
     assert any(said in note for note in notes)
 
@@ -185,7 +191,7 @@ def test_randomized_response_asks_several_times_at_a_large_budget_and_others_onc
 def test_whose_a_record_is_must_be_known():
     spec, budget = people()
     with pytest.raises(UserError, match="whose each record is"):
-        RandomizedResponse().privatise(Records(clusters(30)), spec, budget, seeded(1))
+        RandomizedResponse().privatise(Records(clusters(30)), spec, budget, seeded_randomness(1))
 
 
 # What all reports of one person may tell.
@@ -229,7 +235,9 @@ def test_the_reports_have_that_law():
     lower, upper = grid.boxes()
     points = np.tile(((lower + upper) / 2)[:2], (copies, 1))
     records = Records(points, {}, np.repeat(np.arange(copies), 2))
-    reports = mechanism.privatise(records, spec, budget, seeded(3)).columns["cell"].reshape(copies, 2)
+    reports = (
+        mechanism.privatise(records, spec, budget, seeded_randomness(3)).columns["cell"].reshape(copies, 2)
+    )
     seen = np.bincount(oracle.categories * reports[:, 0] + reports[:, 1], minlength=oracle.categories**2)
     assert stats.chisquare(seen, copies * law(mechanism, spec, budget, [0, 1])).pvalue > ALPHA
     # The twin: people whose reports were drawn with replacement would have another law.
@@ -246,7 +254,9 @@ def test_people_with_many_records_weigh_as_much_as_people_with_one():
     points = np.where((persons < 9000)[:, None], -0.4, 0.4) * np.ones((1, 2))
     night = (persons >= 9000).astype(int)
     spec, budget = people(8, 8.0, rows=len(persons), attributes=ATTRIBUTES[:1])
-    release = run(RandomizedResponse(), Records(points, {"night": night}, persons), spec, budget, seeded(4))
+    release = run(
+        RandomizedResponse(), Records(points, {"night": night}, persons), spec, budget, seeded_randomness(4)
+    )
     (share,) = [each for each in release.proportions if each.value == "yes"]
     assert abs(share.estimate - 0.1) < 5 * share.standard_error
     left = release.mixture.means[:, 0] < 0

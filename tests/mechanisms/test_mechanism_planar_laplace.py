@@ -11,13 +11,12 @@ from scipy import stats
 from privmix.artefacts.domain import Axis
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Randomness, Records, Spec, seeded
-from privmix.mechanisms.planar_laplace import LONGEST_DEGREE, PlanarLaplaceInput, map_note
-from privmix.mechanisms.running import run
+from privmix.mechanisms.base import Randomness, Records, Spec, seeded_randomness
+from privmix.mechanisms.local.planar_laplace import LONGEST_DEGREE, PlanarLaplaceInput, map_note
+from privmix.mechanisms.run import MechanismJob, run
 from privmix.privacy.accounting import Budget, account
 from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import PlanarLaplace
-from privmix.stages.job import Job
 
 ALPHA = 1e-6  # false alarms of a goodness-of-fit test
 NIGHT = (("night", ("no", "yes")),)
@@ -103,7 +102,7 @@ def test_the_whole_report_is_private_at_the_distance_and_its_worst_case_is_in_th
 def test_displacements_have_the_stated_radius_and_half_the_noise_would_show():
     spec, points = geographic(), np.zeros((4000, 2))
     reports = PlanarLaplaceInput(within_m=500.0).privatise(
-        Records(points), spec, Budget(0.5, 0.0), seeded(1, "radius")
+        Records(points), spec, Budget(0.5, 0.0), seeded_randomness(1, "radius")
     )
     rows = np.column_stack([reports.columns["y0"], reports.columns["y1"]]).astype(float)
     metres = np.hypot(*rows.T) / spec.domain.axes[0].scale * LONGEST_DEGREE
@@ -146,7 +145,11 @@ def test_the_noise_and_what_is_reported_depend_on_no_record():
 def test_a_model_says_what_its_noise_promises_near_and_far():
     spec = geographic()
     release = run(
-        PlanarLaplaceInput(within_m=500.0), Records(clusters(300)), spec, Budget(1.0, 0.0), seeded(1)
+        PlanarLaplaceInput(within_m=500.0),
+        Records(clusters(300)),
+        spec,
+        Budget(1.0, 0.0),
+        seeded_randomness(1),
     )
     first = next(note for note in release.notes if "hides among" in note)
     assert "within 500 m (ε = 1)" in first
@@ -177,7 +180,9 @@ def test_a_model_and_a_file_say_where_the_map_is_wrong(latitudes, longitudes, wo
 def test_two_people_are_protected_where_all_their_places_are_near():
     spec = geographic(unit="person", max_records=3, rows=300)
     records = Records(clusters(300), {}, np.arange(300) // 3)
-    reports = PlanarLaplaceInput(within_m=500.0).privatise(records, spec, Budget(1.0, 0.0), seeded(1))
+    reports = PlanarLaplaceInput(within_m=500.0).privatise(
+        records, spec, Budget(1.0, 0.0), seeded_randomness(1)
+    )
     assert len(reports.columns["y0"]) == 100
     assert reports.claim.epsilon == pytest.approx(1.0, rel=1e-9)
 
@@ -186,7 +191,9 @@ def test_a_file_says_the_distance_and_the_epsilon_of_any_two_records():
     spec = geographic(attributes=NIGHT)
     mechanism = PlanarLaplaceInput(within_m=500.0)
     _, reports = _asked(spec)
-    job = Job("near", "planar_laplace", {"within_m": 500.0}, mechanism, Budget(1.0, 0.0), (3,), 0.0, 1, 1)
+    job = MechanismJob(
+        "near", "planar_laplace", {"within_m": 500.0}, mechanism, Budget(1.0, 0.0), (3,), 0.0, 1, 1
+    )
     privacy = job.privacy(spec.domain, reports.claim, reports.events, failed=False)
     assert privacy.trust == "distance"
     assert privacy.epsilon == pytest.approx(1.0)
@@ -201,7 +208,7 @@ def test_knowing_the_noise_helps(metres):
     scores = {}
     for reading in ("naive", "aware"):
         mechanism = registry.build("planar_laplace", {"within_m": metres, "fit": reading})
-        release = run(mechanism, Records(points), spec, Budget(1.0, 0.0), seeded(1, metres))
+        release = run(mechanism, Records(points), spec, Budget(1.0, 0.0), seeded_randomness(1, metres))
         scores[reading] = release.mixture.log_density(held_out).mean()
     assert scores["aware"] > scores["naive"] + 0.05
 
@@ -212,7 +219,7 @@ def test_extreme_budgets_and_tiny_data_give_valid_mixtures(reading, epsilon):
     mechanism = registry.build("planar_laplace", {"within_m": 1000.0, "fit": reading})
     for points in (np.zeros((4, 2)), clusters(60)):
         spec = geographic(rows=len(points))
-        mixture = run(mechanism, Records(points), spec, Budget(epsilon, 0.0), seeded(1)).mixture
+        mixture = run(mechanism, Records(points), spec, Budget(epsilon, 0.0), seeded_randomness(1)).mixture
         assert np.isfinite(mixture.log_density(points)).all()
         assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
 
@@ -224,7 +231,10 @@ def test_what_is_no_map_and_distances_beyond_the_box_are_refused_with_a_way_out(
             MechanismFailure, match=r"needs a latitude and a longitude and no other.*laplace_input"
         ):
             mechanism.privatise(
-                Records(np.zeros((4, len(domain.axes)))), Spec(domain, 1), Budget(1.0, 0.0), seeded(1)
+                Records(np.zeros((4, len(domain.axes)))),
+                Spec(domain, 1),
+                Budget(1.0, 0.0),
+                seeded_randomness(1),
             )
     with pytest.raises(MechanismFailure, match=r"within_m = 50000 is no less than .* 27,\d+ m from corner"):
         _asked(geographic(), within_m=50_000.0)

@@ -10,17 +10,17 @@ from pydantic import ValidationError
 from scipy import stats
 
 from privmix.errors import UserError
-from privmix.mechanisms import joint_moments, posterior_sample
-from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.joint_moments import Released, scheme
-from privmix.mechanisms.posterior_sample import Belief, PosteriorSample
-from privmix.mechanisms.reference import reference
-from privmix.mechanisms.refinement import updated
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.central import posterior_sample
+from privmix.mechanisms.central.posterior_sample import NoisyPosterior, PosteriorSample
+from privmix.mechanisms.shared import joint_moments
+from privmix.mechanisms.shared.joint_moments import MomentMeasurement, m_step, scheme
+from privmix.mechanisms.shared.reference import fit_reference
 from privmix.mixture.model import Mixture
-from privmix.mixture.observations import observe
-from privmix.mixture.standardised import standardised_pass
+from privmix.mixture.moments import observe
+from privmix.mixture.standardised_moments import standardised_pass
 from privmix.privacy.accounting import Budget
-from privmix.privacy.calibration import divided_multipliers
+from privmix.privacy.calibration import noise_multipliers_by_share
 from privmix.privacy.ledger import Gaussian, Ledger
 
 BUDGET = Budget(1.0, 1e-6)
@@ -38,11 +38,11 @@ def test_noise_has_the_scale_of_the_theorem(unit, relation, recording):
     spec = make_spec(relation=relation, unit=unit, max_records=4)
     mechanism = PosteriorSample(iterations=3, reference_share=0.4)
     release = mechanism.fit(Records(clusters()), spec, BUDGET, recording)
-    multipliers = divided_multipliers([0.4, 0.2, 0.2, 0.2], BUDGET)
+    multipliers = noise_multipliers_by_share([0.4, 0.2, 0.2, 0.2], BUDGET)
     reaches = [spec.neighbours.difference(1.0, opposed=False)] + [scheme(2).sensitivity(spec.neighbours)] * 3
     asked = [scale for _, scale, _ in recording.noise.asked]
     assert asked == pytest.approx(np.multiply(multipliers, reaches), rel=1e-9)
-    assert [event.multiplier for event in release.events] == pytest.approx(multipliers)
+    assert [event.noise_multiplier for event in release.events] == pytest.approx(multipliers)
     assert all(isinstance(event, Gaussian) for event in release.events)
 
 
@@ -61,7 +61,7 @@ def test_no_unit_moves_the_statistics_further_than_their_sensitivity(relation, h
 
     def vector(records):
         moments = standardised_pass(observe(np.vstack([common, records])), TRUTH, shape.radius)
-        return joint_moments.vector(moments, shape)
+        return joint_moments.weighted_vector(moments, shape)
 
     vectors = [vector(records) for records in holdings]
     pairs = [(one, vector(np.empty((0, 2)))) for one in vectors]
@@ -76,7 +76,10 @@ def test_no_unit_moves_the_statistics_further_than_their_sensitivity(relation, h
 def test_claim_is_the_budget_however_many_draws(relation, epsilon):
     for samples in (0, 50):
         release = PosteriorSample(samples=samples).fit(
-            Records(clusters()), make_spec(relation=relation), Budget(epsilon, 1e-6), seeded(1, epsilon)
+            Records(clusters()),
+            make_spec(relation=relation),
+            Budget(epsilon, 1e-6),
+            seeded_randomness(1, epsilon),
         )
         assert release.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
         assert sum("draw" in each for each in release.transcript) == samples
@@ -88,9 +91,9 @@ def test_halving_the_noise_is_caught_by_the_residuals():
     exact = standardised_pass(observe(points), TRUTH, scheme(2).radius).counts
     deviation = 4.0 * scheme(2).sensitivity(spec.neighbours) / scheme(2).count
     residuals = [
-        joint_moments.release(
+        joint_moments.measure_moments(
             observe(points), TRUTH, noise_multiplier=4.0, neighbours=spec.neighbours,
-            source=seeded(1, "halved", run).noise, ledger=Ledger(), label="joint moments",
+            source=seeded_randomness(1, "halved", run).noise, ledger=Ledger(), label="joint moments",
         ).counts
         - exact
         for run in range(60)
@@ -106,16 +109,16 @@ def played(request):
     spec, references, releases, searches = make_spec(relation="add_remove", rows=1300), [], [], []
 
     def watched(*args, rng, **given):
-        found = reference(*args, rng=rng, **given)
+        found = fit_reference(*args, rng=rng, **given)
         searches.append(copy.deepcopy(rng.search))
         references.append(found)
         return found
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(posterior_sample, "reference", watched)
-        spied(monkeypatch, joint_moments, "release", releases)
+        monkeypatch.setattr(posterior_sample, "fit_reference", watched)
+        spied(monkeypatch, joint_moments, "measure_moments", releases)
         mechanism = PosteriorSample(samples=5, released=request.param)
-        release = mechanism.fit(Records(clusters()), spec, RICH, seeded(3, "replay"))
+        release = mechanism.fit(Records(clusters()), spec, RICH, seeded_randomness(3, "replay"))
     used = [args[1] for args, _ in releases]
     return request.param, spec, release, searches[0], [references[0], *used]
 
@@ -125,13 +128,13 @@ def _steps(release):
 
 
 def _sigma(spec):
-    return PosteriorSample().multipliers(RICH)[-1] * scheme(2).sensitivity(spec.neighbours)
+    return PosteriorSample().noise_multipliers(RICH)[-1] * scheme(2).sensitivity(spec.neighbours)
 
 
 def _released(spec, step):
     numbers = (np.array(step[part]) for part in ("counts", "sums", "squares"))
     shape, sigma = scheme(2), _sigma(spec)
-    return Released(*numbers, sigma / shape.count, sigma / shape.total, sigma / shape.square)
+    return MomentMeasurement(*numbers, sigma / shape.count, sigma / shape.total, sigma / shape.square)
 
 
 def test_all_follows_from_what_was_released(played):
@@ -143,8 +146,8 @@ def test_all_follows_from_what_was_released(played):
     for step, seen in zip(_steps(release), used, strict=True):
         assert_same(seen, mixture)
         about, released = mixture, _released(spec, step)
-        mixture = updated(about, released, spec, spec.neighbours)
-    belief = Belief(about, released, spec)
+        mixture = m_step(about, released, spec, spec.neighbours)
+    belief = NoisyPosterior(about, released, spec)
     (intervals,) = [each["intervals"] for each in release.transcript if "intervals" in each]
     for told, again in zip(intervals, belief.intervals(search), strict=True):
         assert told["lower"] == pytest.approx(again["lower"])
@@ -159,8 +162,10 @@ def test_every_iteration_has_noise_of_its_own_and_of_the_theorems_size(played):
     _, spec, release, _, (_, *used) = played
     shape, residuals = scheme(2), []
     for step, about in zip(_steps(release), used, strict=True):
-        exact = joint_moments.vector(standardised_pass(observe(clusters()), about, shape.radius), shape)
-        told = joint_moments.vector(_released(spec, step), shape)
+        exact = joint_moments.weighted_vector(
+            standardised_pass(observe(clusters()), about, shape.radius), shape
+        )
+        told = joint_moments.weighted_vector(_released(spec, step), shape)
         residuals.append((told - exact) / _sigma(spec))
     assert_fresh_noise(residuals)
 
@@ -174,16 +179,16 @@ def _covered(aware=True, away=0.0, runs=60):
     step = TRUTH.cholesky @ np.full(2, away / np.sqrt(2))
     about = Mixture(TRUTH.weights, TRUTH.means + step, TRUTH.covariances)
     for run in range(runs):
-        randomness = seeded(5, "cover", run)
+        randomness = seeded_randomness(5, "cover", run)
         points = spec.inside(TRUTH.sample(4000, np.random.Generator(np.random.PCG64(1000 + run))))
-        released = joint_moments.release(
+        released = joint_moments.measure_moments(
             observe(points), about, noise_multiplier=20.0, neighbours=spec.neighbours,
             source=randomness.noise, ledger=Ledger(), label="joint moments",
         )  # fmt: skip
         if not aware:
             silent = {"count_deviation": 1e-9, "sum_deviation": 1e-9, "square_deviation": 1e-9}
             released = dataclasses.replace(released, **silent)
-        for k, interval in enumerate(Belief(about, released, spec).intervals(randomness.search)):
+        for k, interval in enumerate(NoisyPosterior(about, released, spec).intervals(randomness.search)):
             inside = (interval["lower"] <= TRUTH.means[k]) & (TRUTH.means[k] <= interval["upper"])
             hits, count = hits + inside.sum(), count + 2
     return hits / count
@@ -205,10 +210,10 @@ def test_intervals_hold_the_truth_also_where_the_iteration_before_was_wrong(away
 def test_intervals_are_the_quantiles_of_draws(monkeypatch, deviation):
     monkeypatch.setattr(posterior_sample, "INTERVAL_DRAWS", 300)
     spec = make_spec(n_components=2)
-    released = Released(
+    released = MomentMeasurement(
         np.array([300.0, 700.0]), np.full((2, 2), 40.0), np.tile(400 * np.eye(2), (2, 1, 1)), *[deviation] * 3
     )
-    belief = Belief(TRUTH, released, spec)
+    belief = NoisyPosterior(TRUTH, released, spec)
     means = [each.means for each in belief.draws(300, np.random.Generator(np.random.PCG64(1)))]
     lower, upper = np.quantile(means, posterior_sample.TAILS, axis=0)
     for k, told in enumerate(belief.intervals(np.random.Generator(np.random.PCG64(1)))):
@@ -219,20 +224,24 @@ def test_intervals_are_the_quantiles_of_draws(monkeypatch, deviation):
 def test_draws_differ_scatter_about_the_mean_and_may_be_the_release():
     spec = make_spec(relation="add_remove", n_components=2, rows=4000)
     records = Records(spec.inside(TRUTH.sample(4000, np.random.Generator(np.random.PCG64(2)))))
-    release = PosteriorSample(samples=200).fit(records, spec, Budget(5.0, 1e-6), seeded(1, "draws"))
+    release = PosteriorSample(samples=200).fit(
+        records, spec, Budget(5.0, 1e-6), seeded_randomness(1, "draws")
+    )
     draws = np.array([each["draw"]["means"] for each in release.transcript if "draw" in each])
     assert len(np.unique(draws[:, 0, 0])) == 200
     assert draws.mean(axis=0) == pytest.approx(release.mixture.means, abs=0.01)
     (interval,) = [each["intervals"] for each in release.transcript if "intervals" in each]
     assert np.mean(draws[:, 0, 0] < interval[0]["lower"][0]) < 0.1
-    drawn = PosteriorSample(released="draw").fit(records, spec, Budget(5.0, 1e-6), seeded(1, "draws"))
+    drawn = PosteriorSample(released="draw").fit(
+        records, spec, Budget(5.0, 1e-6), seeded_randomness(1, "draws")
+    )
     assert not np.array_equal(drawn.mixture.means, release.mixture.means)
 
 
 def test_fresh_noise_has_the_law_of_the_release():
     spec = make_spec(n_components=2)
-    released = joint_moments.Released(np.ones(2), np.ones((2, 2)), np.ones((2, 2, 2)), 1.0, 2.0, 3.0)
-    counts, sums, squares = Belief(TRUTH, released, spec)._as_uncertain(
+    released = joint_moments.MomentMeasurement(np.ones(2), np.ones((2, 2)), np.ones((2, 2, 2)), 1.0, 2.0, 3.0)
+    counts, sums, squares = NoisyPosterior(TRUTH, released, spec)._noise_draws(
         20_000, np.random.Generator(np.random.PCG64(7))
     )
     assert counts.std() == pytest.approx(1.0, rel=0.03)
@@ -248,14 +257,18 @@ def test_fresh_noise_has_the_law_of_the_release():
 def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, epsilon, released):
     spec = make_spec(rows=len(points))
     mechanism = PosteriorSample(released=released)
-    mixture = mechanism.fit(Records(points), spec, Budget(epsilon, 1e-6), seeded(1, epsilon)).mixture
+    mixture = mechanism.fit(
+        Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1, epsilon)
+    ).mixture
     assert np.isfinite(mixture.log_density(points)).all()
     assert (np.abs(mixture.means) <= spec.domain.upper + 1e-12).all()
     assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
 
 
 def test_when_all_is_noise_a_note_says_so():
-    release = PosteriorSample().fit(Records(clusters()), make_spec(), Budget(0.01, 1e-6), seeded(1, "small"))
+    release = PosteriorSample().fit(
+        Records(clusters()), make_spec(), Budget(0.01, 1e-6), seeded_randomness(1, "small")
+    )
     assert "private reference" in release.notes[0]
 
 
@@ -263,10 +276,12 @@ def test_it_beats_a_single_gaussian_and_more_dimensions_work():
     points, fresh = clusters(20_000), clusters(2000)
     one = Mixture(np.ones(1), points.mean(axis=0)[None], np.cov(points.T)[None])
     spec = make_spec(rows=20_000, relation="add_remove")
-    release = PosteriorSample().fit(Records(points), spec, BUDGET, seeded(1, "use"))
+    release = PosteriorSample().fit(Records(points), spec, BUDGET, seeded_randomness(1, "use"))
     assert release.mixture.log_density(fresh).mean() > one.log_density(fresh).mean() + 0.5
     wide = make_spec(dimensions=5, rows=500)
-    release = PosteriorSample().fit(Records(clusters(500, dimensions=5)), wide, BUDGET, seeded(1, "wide"))
+    release = PosteriorSample().fit(
+        Records(clusters(500, dimensions=5)), wide, BUDGET, seeded_randomness(1, "wide")
+    )
     assert release.claim.epsilon == pytest.approx(1.0, rel=1e-6)
 
 
@@ -280,4 +295,4 @@ def test_wrong_parameters_are_refused(wrong):
 
 def test_no_delta_is_refused():
     with pytest.raises(UserError, match="delta"):
-        PosteriorSample().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded(1))
+        PosteriorSample().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded_randomness(1))

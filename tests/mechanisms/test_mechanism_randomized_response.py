@@ -13,16 +13,14 @@ from making import clusters, make_domain, make_spec
 from privmix.artefacts.private import PrivateInfo, private_writer, read_private
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.local import Answers, read_reports
-from privmix.mechanisms.randomized_response import RandomizedResponse, numbers
-from privmix.mechanisms.running import run
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.local.base import CoordinateReports, decode_reports
+from privmix.mechanisms.local.randomized_response import RandomizedResponse, component_numbers
+from privmix.mechanisms.run import MechanismJob, run
 from privmix.privacy.accounting import Budget, Claim
 from privmix.privacy.ledger import Ledger
-from privmix.privacy.noise import SeededNoise
-from privmix.privacy.response import BY_NAME, best_for, small_for
-from privmix.privacy.streams import stream
-from privmix.stages.job import Job
+from privmix.privacy.noise import SeededNoise, stream
+from privmix.privacy.oracles import BY_NAME, best_for, small_for
 
 ORACLES = ["auto", *BY_NAME]
 
@@ -60,7 +58,7 @@ def test_a_report_has_the_law_of_its_oracle_and_of_no_other_budget(name, epsilon
     people, own = 100_000, grid.cells // 2
     lower, upper = grid.boxes()
     answers = answered(mechanism, spec, plan, np.tile((lower[own] + upper[own]) / 2, (people, 1)))
-    reports = read_reports(answers.columns["cell"], oracle.report)
+    reports = decode_reports(answers.columns["cell"], oracle.report)
     assert supports_as_stated(oracle, oracle.support(reports), own, people)
     for factor in (2 / 3, 3 / 2):
         other = BY_NAME[name](oracle.categories, factor * epsilon)
@@ -91,7 +89,7 @@ def test_no_two_cells_differ_by_more_than_epsilon_whatever_the_hash():
 def test_the_ledger_has_one_response_at_the_budget(name):
     spec = make_spec()
     reports = RandomizedResponse(oracle=name).privatise(
-        Records(clusters()), spec, Budget(0.7, 0.0), seeded(1)
+        Records(clusters()), spec, Budget(0.7, 0.0), seeded_randomness(1)
     )
     assert [(event.kind, event.label, event.epsilon) for event in reports.events] == [
         ("randomized_response", "cell", 0.7)
@@ -128,7 +126,7 @@ def test_counts_are_unbiased_with_the_stated_deviation(name):
 
 def private_file(path, columns):
     """A private file of these columns; gives back its size and what is read from it."""
-    job = Job(
+    job = MechanismJob(
         "a", "laplace_input", {}, registry.build("laplace_input", {}), Budget(1.0, 0.0), (3,), 0.0, 1, 7
     )
     domain = make_domain()
@@ -157,7 +155,7 @@ def test_a_file_gives_back_what_an_oracle_made_in_few_bytes(tmp_path, name, cell
     source = SeededNoise(stream(1, name, cells))
     reports = oracle.perturb(codes, source=source, ledger=Ledger(), label="cell")
     size, column = private_file(tmp_path / "private.parquet", {"cell": reports})
-    back = read_reports(column, oracle.report)
+    back = decode_reports(column, oracle.report)
     assert back.dtype == reports.dtype
     assert np.array_equal(back, reports)
     assert np.array_equal(oracle.support(back[:50]), oracle.support(reports[:50]))
@@ -182,7 +180,7 @@ def entropy(oracle):
 def test_no_report_at_all_is_read_back_too():
     for kind in BY_NAME.values():
         oracle = kind(40, 1.0)
-        assert oracle.support(read_reports(np.empty(0, oracle.report), oracle.report)).sum() == 0
+        assert oracle.support(decode_reports(np.empty(0, oracle.report), oracle.report)).sum() == 0
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.4, 1.0, 2.0, 3.4, 5.9, 8.0, 12.0, 60.0])
@@ -230,7 +228,11 @@ def test_no_cell_is_smaller_than_the_resolution():
 def test_every_oracle_finds_the_clusters(name):
     spec = make_spec(rows=20_000)
     release = run(
-        RandomizedResponse(oracle=name), Records(clusters(20_000)), spec, Budget(3.0, 0.0), seeded(1, name)
+        RandomizedResponse(oracle=name),
+        Records(clusters(20_000)),
+        spec,
+        Budget(3.0, 0.0),
+        seeded_randomness(1, name),
     )
     uniform = -np.log(np.prod(spec.domain.upper - spec.domain.lower))
     assert release.mixture.log_density(clusters(2000)).mean() > uniform + (0.5 if name == "hadamard" else 1.0)
@@ -242,7 +244,9 @@ def test_every_oracle_finds_the_clusters(name):
 def test_the_smallest_and_largest_budgets_give_valid_mixtures(name, epsilon):
     for points in (np.zeros((1, 2)), np.zeros((40, 2)), clusters(60)):
         spec = make_spec(rows=len(points), n_components=5)
-        release = run(RandomizedResponse(oracle=name), Records(points), spec, Budget(epsilon, 0.0), seeded(2))
+        release = run(
+            RandomizedResponse(oracle=name), Records(points), spec, Budget(epsilon, 0.0), seeded_randomness(2)
+        )
         mixture = release.mixture
         assert np.isfinite(mixture.log_density(points)).all()
         assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
@@ -255,41 +259,43 @@ def test_no_more_gaussians_than_the_reports_support():
     spec, records = make_spec(rows=5000, n_components=10), Records(clusters(5000))
     used = {}
     for epsilon in (0.02, 6.0):
-        release = run(RandomizedResponse(), records, spec, Budget(epsilon, 0.0), seeded(3, epsilon))
+        release = run(
+            RandomizedResponse(), records, spec, Budget(epsilon, 0.0), seeded_randomness(3, epsilon)
+        )
         used[epsilon] = release.mixture.n_components
         said = f"support {used[epsilon]} of 10 Gaussians"
         assert any(said in note for note in release.notes) == (used[epsilon] < 10)
     assert used[0.02] == 1
     assert used[6.0] >= 3
-    assert numbers(1) == [1]
-    assert numbers(8) == [1, 2, 4, 8]
-    assert numbers(10) == [1, 2, 4, 8, 10]
+    assert component_numbers(1) == [1]
+    assert component_numbers(8) == [1, 2, 4, 8]
+    assert component_numbers(10) == [1, 2, 4, 8, 10]
 
 
 def test_the_number_of_gaussians_may_be_left_open():
     spec = replace(make_spec(rows=5000), candidates=(1, 3, 6))
-    release = run(RandomizedResponse(), Records(clusters(5000)), spec, Budget(8.0, 0.0), seeded(1))
+    release = run(RandomizedResponse(), Records(clusters(5000)), spec, Budget(8.0, 0.0), seeded_randomness(1))
     assert release.mixture.n_components in (3, 6)
     assert any("chosen among 1, 3, 6" in note for note in release.notes)
 
 
 def test_a_mixture_of_noise_says_so():
     spec = make_spec(rows=500)
-    release = run(RandomizedResponse(), Records(clusters(500)), spec, Budget(0.02, 0.0), seeded(1))
+    release = run(RandomizedResponse(), Records(clusters(500)), spec, Budget(0.02, 0.0), seeded_randomness(1))
     assert any("mostly noise" in note for note in release.notes)
 
 
 def test_more_coordinates_than_a_grid_can_bear_are_a_sentence():
     spec = make_spec(rows=2000, dimensions=5)
     with pytest.raises(MechanismFailure, match="up to 4 coordinates, and made has 5"):
-        run(RandomizedResponse(), Records(clusters(2000, 5)), spec, Budget(2.0, 0.0), seeded(1))
+        run(RandomizedResponse(), Records(clusters(2000, 5)), spec, Budget(2.0, 0.0), seeded_randomness(1))
 
 
 def test_reports_of_another_oracle_are_refused():
     mechanism, spec, plan, *_ = asked("grr")
     with pytest.raises(UserError, match="not reports of"):
         mechanism.model(
-            Answers({"cell": np.full(5, 250, np.uint64) ** 3}), spec, plan, np.random.default_rng(1)
+            CoordinateReports({"cell": np.full(5, 250, np.uint64) ** 3}), spec, plan, np.random.default_rng(1)
         )
 
 

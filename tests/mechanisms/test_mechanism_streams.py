@@ -7,15 +7,17 @@ import pytest
 from making import make_domain, make_spec
 
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Records, seeded
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.run import MechanismJob
 from privmix.privacy.accounting import Budget, Claim
 from privmix.privacy.ledger import RandomizedResponse
-from privmix.stages.job import Job
 
-JOB = Job("a", "laplace_input", {}, registry.build("laplace_input", {}), Budget(1.0, 1e-6), (3,), 0.0, 2, 7)
+JOB = MechanismJob(
+    "a", "laplace_input", {}, registry.build("laplace_input", {}), Budget(1.0, 1e-6), (3,), 0.0, 2, 7
+)
 
 
-def _first(job: Job, domain=None, purpose=("fit", 0)) -> float:
+def _first(job: MechanismJob, domain=None, purpose=("fit", 0)) -> float:
     randomness = job.randomness(domain or make_domain(), *purpose)
     return float(randomness.noise.uniform((1,))[0])
 
@@ -60,7 +62,7 @@ def test_datasets_stages_replicates_and_worlds_draw_other_noise():
 
 
 def test_the_search_does_not_see_the_noise():
-    randomness = seeded(7, "x")
+    randomness = seeded_randomness(7, "x")
     assert not np.array_equal(randomness.search.random(8), randomness.noise.uniform((8,)))
 
 
@@ -77,5 +79,7 @@ def test_rows_outside_the_box_are_clipped_before_the_noise(method):
     spec = make_spec(rows=20)
     far, edge = np.full((20, 2), 9.0), np.tile(spec.domain.upper, (20, 1))
     mechanism = registry.build(method, {})
-    reports = [mechanism.privatise(Records(x), spec, Budget(1.0, 1e-6), seeded(1)) for x in (far, edge)]
+    reports = [
+        mechanism.privatise(Records(x), spec, Budget(1.0, 1e-6), seeded_randomness(1)) for x in (far, edge)
+    ]
     assert np.array_equal(reports[0].columns["y0"], reports[1].columns["y0"])

@@ -6,8 +6,8 @@ from making import make_domain, make_spec
 
 from privmix.errors import UserError
 from privmix.mechanisms.base import Spec
-from privmix.mechanisms.grid import nearly_cubic
-from privmix.mechanisms.synopsis import Synopsis
+from privmix.mechanisms.shared.partitions import cubic_grid
+from privmix.mechanisms.shared.synopsis import Synopsis
 from privmix.mixture import boxes
 
 FLOOR = np.full(2, 1e-4)
@@ -15,7 +15,7 @@ FLOOR = np.full(2, 1e-4)
 
 def _synopsis(counts, deviation=1.0, **more):
     cells = len(counts)
-    grid = nearly_cubic(np.array([-1.0, -1.0]), np.array([1.0, 1.0]), cells)
+    grid = cubic_grid(np.array([-1.0, -1.0]), np.array([1.0, 1.0]), cells)
     assert grid.cells == cells
     counts = np.asarray(counts, dtype=float)
     return Synopsis(*grid.boxes(), counts, deviation=deviation, **({"rows": 1000} | more))
@@ -25,7 +25,7 @@ def _three_clusters(rows, deviation=0.0, **more):
     generator = np.random.Generator(np.random.PCG64(1))
     centres = np.array([[-0.5, -0.5], [0.5, -0.4], [0.0, 0.6]])
     points = centres[generator.integers(3, size=rows)] + generator.normal(0, 0.1, (rows, 2))
-    grid = nearly_cubic(np.array([-1.0, -1.0]), np.array([1.0, 1.0]), 1024)
+    grid = cubic_grid(np.array([-1.0, -1.0]), np.array([1.0, 1.0]), 1024)
     counts = np.bincount(grid.locate(np.clip(points, -1, 1)), minlength=1024)
     noisy = counts + generator.normal(0, deviation, 1024) if deviation else counts
     return _synopsis(noisy, deviation, rows=rows, **more)

@@ -8,16 +8,16 @@ from making import assert_truthful, clusters, make_spec
 from scipy import stats
 
 from privmix.errors import MechanismFailure
-from privmix.mechanisms.base import Records, seeded
-from privmix.mechanisms.local import Answers
-from privmix.mechanisms.running import run
-from privmix.mechanisms.share_tree import ShareTree, Told, fitted
-from privmix.mechanisms.tree_response import TreeResponse, level_depths, opened
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.local.base import CoordinateReports
+from privmix.mechanisms.local.tree_response import TreeResponse, expand_tree, level_depths
+from privmix.mechanisms.run import run
+from privmix.mechanisms.shared.share_tree import ShareEstimates, ShareTree, fit_shares
 from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import SeededNoise
-from privmix.privacy.response import GeneralizedResponse
-from privmix.privacy.response.survey import unpacked
+from privmix.privacy.oracles import GeneralizedResponse
+from privmix.privacy.oracles.survey import unpack_reports
 
 TREE = TreeResponse()
 
@@ -117,7 +117,7 @@ def test_a_record_on_the_edge_of_the_box_answers_at_every_level_alike(corner):
 def test_the_ledger_and_the_claim_are_the_budget(epsilon):
     spec = make_spec(rows=500, attributes=(("night", ("no", "yes")),))
     codes = {"night": np.zeros(500, dtype=np.int16)}
-    reports = TREE.privatise(Records(clusters(500), codes), spec, Budget(epsilon, 1e-6), seeded(1))
+    reports = TREE.privatise(Records(clusters(500), codes), spec, Budget(epsilon, 1e-6), seeded_randomness(1))
     assert sum(event.epsilon for event in reports.events) == pytest.approx(epsilon, rel=1e-9)
     assert reports.claim.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert reports.claim.delta == 0.0
@@ -164,8 +164,8 @@ def test_levels_end_near_the_resolution_where_there_are_enough(deepest):
 def _estimated(points, spec, epsilon, seed):
     halving, depths, oracles = TREE.questions(spec, _plan(spec, epsilon))
     rows, _ = _answered(points, spec, epsilon, seed)
-    reports = [unpacked(rows, level, oracle) for level, oracle in enumerate(oracles)]
-    codes, levels, tree = opened(depths, oracles, reports, _plan(spec, epsilon))
+    reports = [unpack_reports(rows, level, oracle) for level, oracle in enumerate(oracles)]
+    codes, levels, tree = expand_tree(depths, oracles, reports, _plan(spec, epsilon))
     parts = halving.codes(points)[:, None] >> (halving.depth - np.array(depths)[levels])
     return tree, np.mean(parts == codes, axis=0), levels
 
@@ -184,7 +184,7 @@ def test_estimated_shares_are_unbiased_with_the_stated_variance(epsilon):
         assert levels.max() > 0
         held = truth >= (0.01 if epsilon == 8.0 else 0.0)
         scores.append(((tree.estimates - truth) / np.sqrt(tree.variances))[held])
-        wholes.append(tree.combined()[0][tree.parents < 0].sum())
+        wholes.append(tree.subtree_estimates()[0][tree.parents < 0].sum())
     scores = np.concatenate(scores)
     # Parts of one level share their reports and lean on each other, so the bounds are wider than for coins.
     assert abs(scores.mean()) < 0.1
@@ -199,9 +199,9 @@ def test_the_variance_of_a_share_has_a_part_of_the_noise_and_one_of_who_was_aske
     """One report each: the binomial spread of the support. Several of a person: whose they are counts once each."""
     oracle, reports = GeneralizedResponse(8, 2.0), 600
     rate = oracle.other + share * (oracle.truth - oracle.other)
-    single = Told(oracle, np.zeros(1), reports).variances(np.array([share]))
+    single = ShareEstimates(oracle, np.zeros(1), reports).variances(np.array([share]))
     assert single == pytest.approx(oracle.spread(np.array([rate]), reports) ** 2)
-    several = Told(oracle, np.zeros(1), reports, 3).variances(np.array([share]))
+    several = ShareEstimates(oracle, np.zeros(1), reports, 3).variances(np.array([share]))
     assert several - single == pytest.approx(2 * share * (1 - share) / reports)
 
 
@@ -212,13 +212,13 @@ def test_a_level_where_nobody_answered_says_nothing():
     _, depths, oracles = TREE.questions(spec, plan)
     rows, _ = _answered(clusters(4000), spec, epsilon)
     second = rows[rows["turn"] != 1]
-    reports = [unpacked(second, level, oracle) for level, oracle in enumerate(oracles)]
-    codes, levels, tree = opened(depths, oracles, reports, plan)
+    reports = [unpack_reports(second, level, oracle) for level, oracle in enumerate(oracles)]
+    codes, levels, tree = expand_tree(depths, oracles, reports, plan)
     assert set(levels[:1000]) == {0, 2}
     children = np.flatnonzero(levels == 2)
     assert np.array_equal(codes[children] >> (depths[2] - depths[0]), codes[tree.parents[children]])
     first = rows[rows["turn"] != 0]
-    fit = TREE.model(Answers({"part": first}), spec, plan, np.random.default_rng(1))
+    fit = TREE.model(CoordinateReports({"part": first}), spec, plan, np.random.default_rng(1))
     assert any("mostly noise" in note for note in fit.notes)
 
 
@@ -228,7 +228,7 @@ def test_as_many_records_as_the_shares_are_certain_decide_the_number_of_gaussian
     shares, spec = np.array([0.9, 0.1]), make_spec(2)
     for records, number in ((4, 1), (4000, 2)):
         variances = shares * (1 - shares) / records
-        fit = fitted(
+        fit = fit_shares(
             lower, upper, shares, variances, spec, noise=0.0, rng=np.random.default_rng(1), searches=2
         )
         assert fit.mixture.n_components == number
@@ -258,14 +258,14 @@ def test_consistent_shares_are_the_weighted_least_squares_ones():
     system = np.block([[weighted.T @ holds, ones], [ones.T, np.zeros((1, 1))]])
     solved = np.linalg.solve(system, np.append(weighted.T @ estimates, 1.0))[:-1]
     assert (solved > 0).all()
-    assert tree.consistent()[leaves] == pytest.approx(solved, rel=1e-6)
+    assert tree.consistent_shares()[leaves] == pytest.approx(solved, rel=1e-6)
 
 
 def test_consistent_shares_add_up_and_are_none_negative():
     rng = np.random.Generator(np.random.PCG64(6))
     tree = _made_tree(rng)
     tree = ShareTree(tree.parents, rng.normal(0, 1, len(tree.parents)), tree.variances)
-    shares = tree.consistent()
+    shares = tree.consistent_shares()
     assert (shares >= 0).all()
     assert shares[tree.parents < 0].sum() == pytest.approx(1.0)
     for parent in set(tree.parents[tree.parents >= 0]):
@@ -281,7 +281,9 @@ def test_every_budget_and_dataset_gives_a_valid_mixture(dimensions, epsilon, poi
         "clusters": np.vstack([clusters(150, dimensions), np.full((50, dimensions), 0.3)]),
     }[points]
     spec = make_spec(4, dimensions=dimensions, rows=len(made))
-    mixture = run(TreeResponse(searches=1), Records(made), spec, Budget(epsilon, 0.0), seeded(1)).mixture
+    mixture = run(
+        TreeResponse(searches=1), Records(made), spec, Budget(epsilon, 0.0), seeded_randomness(1)
+    ).mixture
     assert 1 <= mixture.n_components <= 4
     assert (mixture.means >= spec.domain.lower).all()
     assert (mixture.means <= spec.domain.upper).all()
@@ -291,27 +293,29 @@ def test_every_budget_and_dataset_gives_a_valid_mixture(dimensions, epsilon, poi
 
 def test_more_than_three_coordinates_are_refused_with_a_way_out():
     with pytest.raises(MechanismFailure, match="up to 3 coordinates"):
-        TREE.privatise(Records(clusters(20, 4)), make_spec(dimensions=4), Budget(1.0, 0.0), seeded(1))
+        TREE.privatise(
+            Records(clusters(20, 4)), make_spec(dimensions=4), Budget(1.0, 0.0), seeded_randomness(1)
+        )
 
 
 def test_the_order_of_the_reports_means_nothing_and_bytes_are_read_back():
     spec, plan = make_spec(rows=3000), _plan(make_spec(rows=3000), 3.0)
     rows, _ = _answered(clusters(3000), spec, 3.0)
-    there = TREE.model(Answers({"part": rows}), spec, plan, np.random.default_rng(1))
+    there = TREE.model(CoordinateReports({"part": rows}), spec, plan, np.random.default_rng(1))
     stored = np.ascontiguousarray(rows[::-1]).view(np.uint8).reshape(len(rows), -1)
-    back = TREE.model(Answers({"part": stored}), spec, plan, np.random.default_rng(1))
+    back = TREE.model(CoordinateReports({"part": stored}), spec, plan, np.random.default_rng(1))
     assert np.array_equal(there.mixture.means, back.mixture.means)
 
 
 @pytest.mark.parametrize(("epsilon", "gain"), [(1.0, 0.3), (6.0, 1.5)])
 def test_the_clusters_are_found(epsilon, gain):
     spec, points = make_spec(rows=20_000), clusters(20_000)
-    release = run(TREE, Records(points), spec, Budget(epsilon, 0.0), seeded(1))
+    release = run(TREE, Records(points), spec, Budget(epsilon, 0.0), seeded_randomness(1))
     uniform = -np.log(np.prod(spec.domain.upper - spec.domain.lower))
     assert release.mixture.log_density(clusters(2000)).mean() > uniform + gain
 
 
 def test_noise_alone_is_said_to_be_noise():
     spec = make_spec(rows=3000)
-    release = run(TREE, Records(clusters(3000)), spec, Budget(0.02, 0.0), seeded(2))
+    release = run(TREE, Records(clusters(3000)), spec, Budget(0.02, 0.0), seeded_randomness(2))
     assert any("mostly noise" in note for note in release.notes), release.notes

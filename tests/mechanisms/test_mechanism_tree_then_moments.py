@@ -5,14 +5,19 @@ import pytest
 from making import assert_fresh_noise, clusters, make_spec
 
 from privmix.errors import MechanismFailure, UserError
-from privmix.mechanisms import tree_then_moments
-from privmix.mechanisms.base import Randomness, Records, seeded
-from privmix.mechanisms.joint_moments import Released, release, scheme, vector
-from privmix.mechanisms.noisy_tree import NoisyTree
-from privmix.mechanisms.refinement import updated
-from privmix.mechanisms.tree_then_moments import TreeThenMoments, belief
-from privmix.mixture.observations import compress, observe
-from privmix.mixture.standardised import StandardisedMoments, standardised_pass
+from privmix.mechanisms.base import Randomness, Records, seeded_randomness
+from privmix.mechanisms.central import tree_then_moments
+from privmix.mechanisms.central.noisy_tree import NoisyTree
+from privmix.mechanisms.central.tree_then_moments import TreeThenMoments, moment_share
+from privmix.mechanisms.shared.joint_moments import (
+    MomentMeasurement,
+    m_step,
+    measure_moments,
+    scheme,
+    weighted_vector,
+)
+from privmix.mixture.moments import compress, observe
+from privmix.mixture.standardised_moments import StandardisedMoments, standardised_pass
 from privmix.privacy.accounting import Budget, account, gaussian_mu
 from privmix.privacy.ledger import Decomposition, Gaussian, Laplace
 from privmix.privacy.noise import SeededNoise
@@ -27,7 +32,9 @@ UNITS = [("record", 1), ("person", 4)]
 def test_both_parts_are_in_the_ledger_and_cost_the_budget(relation, unit, limit):
     spec = make_spec(relation=relation, unit=unit, max_records=limit, rows=3000)
     persons = np.arange(3000) // limit
-    release = QUICK.fit(Records(clusters(3000), {}, persons), spec, BUDGET, seeded(1, relation, unit))
+    release = QUICK.fit(
+        Records(clusters(3000), {}, persons), spec, BUDGET, seeded_randomness(1, relation, unit)
+    )
     shape, counts, *moments = release.events
     assert (type(shape), type(counts)) == (Decomposition, Laplace)
     assert shape.epsilon + counts.epsilon == pytest.approx(0.8 * 2.0, rel=1e-12)
@@ -46,7 +53,10 @@ def test_the_moments_have_the_noise_of_their_sensitivity(unit, recording):
             return recording.noise.add_gaussian(values, sigma)
 
     QUICK.fit(
-        Records(clusters(3000)), spec, BUDGET, Randomness(Source(seeded(1).noise.generator), seeded(1).search)
+        Records(clusters(3000)),
+        spec,
+        BUDGET,
+        Randomness(Source(seeded_randomness(1).noise.generator), seeded_randomness(1).search),
     )
     wanted = np.sqrt(2) / gaussian_mu(0.4, 1e-6) * scheme(2).sensitivity(spec.neighbours)
     assert [scale for _, scale, _ in recording.noise.asked] == pytest.approx([wanted] * 2, rel=1e-9)
@@ -56,27 +66,29 @@ def test_every_step_follows_from_what_was_released_before(monkeypatch):
     """The transcript alone gives the start, each iterate and the model; the noise of each release is what is left."""
     spec, points, used = make_spec(relation="add_remove", rows=3000), clusters(3000), []
     monkeypatch.setattr(
-        "privmix.mechanisms.refinement.release",
-        lambda data, mixture, **given: (used.append(mixture), release(data, mixture, **given))[1],
+        "privmix.mechanisms.shared.joint_moments.measure_moments",
+        lambda data, mixture, **given: (used.append(mixture), measure_moments(data, mixture, **given))[1],
     )
-    model = QUICK.fit(Records(points), spec, BUDGET, seeded(3))
+    model = QUICK.fit(Records(points), spec, BUDGET, seeded_randomness(3))
     monkeypatch.undo()
     tree, *steps = model.transcript
     synopsis = NoisyTree().replay(tree, spec, Budget(0.8 * 2.0, 0.0))
-    start, _ = synopsis.fit(spec, rng=seeded(3).search, searches=1)
+    start, _ = synopsis.fit(spec, rng=seeded_randomness(3).search, searches=1)
     assert used[0].means == pytest.approx(start.mixture.means, abs=1e-12)
     shape = scheme(2)
-    sigma = model.events[-1].multiplier * shape.sensitivity(spec.neighbours)
+    sigma = model.events[-1].noise_multiplier * shape.sensitivity(spec.neighbours)
     mixture, iterates, residuals = start.mixture, [], []
     for mine, step in zip(used, steps, strict=True):
         assert mixture.covariances == pytest.approx(mine.covariances, rel=1e-9)
         numbers = [np.array(step[key]) for key in ("counts", "sums", "squares")]
         exact = standardised_pass(compress(observe(points)), mixture, shape.radius)
-        residuals.append((vector(StandardisedMoments(*numbers), shape) - vector(exact, shape)) / sigma)
+        residuals.append(
+            (weighted_vector(StandardisedMoments(*numbers), shape) - weighted_vector(exact, shape)) / sigma
+        )
         deviations = [sigma / weight for weight in (shape.count, shape.total, shape.square)]
-        mixture = updated(mixture, Released(*numbers, *deviations), spec, spec.neighbours)
+        mixture = m_step(mixture, MomentMeasurement(*numbers, *deviations), spec, spec.neighbours)
         iterates.append(mixture)
-    followed = belief(start.mixture, spec, gaussian_mu(0.4, 1e-6), spec.neighbours)
+    followed = moment_share(start.mixture, spec, gaussian_mu(0.4, 1e-6), spec.neighbours)
     means = (1 - followed) * start.mixture.means + followed * np.mean(
         [each.means for each in iterates], axis=0
     )
@@ -87,13 +99,13 @@ def test_every_step_follows_from_what_was_released_before(monkeypatch):
 
 def test_the_moments_are_followed_less_the_more_noise_they_have():
     spec = make_spec(relation="add_remove", rows=5000)
-    start = QUICK.fit(Records(clusters(5000)), spec, BUDGET, seeded(1)).mixture
-    beliefs = [belief(start, spec, mu, spec.neighbours) for mu in (0.01, 0.1, 1.0, 10.0)]
+    start = QUICK.fit(Records(clusters(5000)), spec, BUDGET, seeded_randomness(1)).mixture
+    beliefs = [moment_share(start, spec, mu, spec.neighbours) for mu in (0.01, 0.1, 1.0, 10.0)]
     assert beliefs == sorted(beliefs)
     assert beliefs[0] < 0.05
     assert beliefs[-1] > 0.99
     people = make_spec(relation="add_remove", rows=5000, unit="person", max_records=9)
-    assert belief(start, people, 0.1, people.neighbours) < beliefs[1]
+    assert moment_share(start, people, 0.1, people.neighbours) < beliefs[1]
 
 
 @pytest.mark.parametrize("points", [np.zeros((1, 2)), np.zeros((50, 2)), clusters(200)])
@@ -101,7 +113,7 @@ def test_the_moments_are_followed_less_the_more_noise_they_have():
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, epsilon, relation):
     spec = make_spec(rows=len(points), relation=relation)
-    mixture = QUICK.fit(Records(points), spec, Budget(epsilon, 1e-6), seeded(1, epsilon)).mixture
+    mixture = QUICK.fit(Records(points), spec, Budget(epsilon, 1e-6), seeded_randomness(1, epsilon)).mixture
     assert np.isfinite(mixture.log_density(points)).all()
     assert (mixture.means >= spec.domain.lower).all()
     assert (mixture.means <= spec.domain.upper).all()
@@ -110,15 +122,15 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
 
 def test_it_finds_the_clusters():
     spec, points = make_spec(relation="add_remove", rows=5000), clusters(5000)
-    mixture = QUICK.fit(Records(points), spec, Budget(1.0, 1e-6), seeded(4)).mixture
-    one = QUICK.fit(Records(points), spec.with_components(1), Budget(1.0, 1e-6), seeded(4)).mixture
+    mixture = QUICK.fit(Records(points), spec, Budget(1.0, 1e-6), seeded_randomness(4)).mixture
+    one = QUICK.fit(Records(points), spec.with_components(1), Budget(1.0, 1e-6), seeded_randomness(4)).mixture
     fresh = clusters(5000)
     assert mixture.log_density(fresh).mean() > one.log_density(fresh).mean() + 0.5
 
 
 def test_what_cannot_work_is_a_sentence():
     with pytest.raises(UserError, match="delta > 0"):
-        QUICK.fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded(1))
+        QUICK.fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded_randomness(1))
     with pytest.raises(MechanismFailure, match="noisy_moments"):
-        QUICK.fit(Records(clusters(dimensions=4)), make_spec(dimensions=4), BUDGET, seeded(1))
+        QUICK.fit(Records(clusters(dimensions=4)), make_spec(dimensions=4), BUDGET, seeded_randomness(1))
     assert tree_then_moments.EXPECTED_GAIN > 0

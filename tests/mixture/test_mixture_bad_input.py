@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from privmix.errors import UserError
-from privmix.mixture.em import Fit, fit, fit_many
+from privmix.mixture.em import FitResult, fit, fit_many
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Prior
-from privmix.mixture.observations import observe, observe_boxes
-from privmix.mixture.stream import streamed
+from privmix.mixture.moments import Prior, observe, observe_boxes
+from privmix.mixture.stream import stream_batches
 
 FLOOR = np.full(2, 1e-6)
 
@@ -22,11 +21,11 @@ def records(n: int = 300, d: int = 2, seed: int = 0) -> np.ndarray:
     return centres[rng.integers(3, size=n)] + rng.normal(0, 0.4, (n, d))
 
 
-def fitted(points, k: int = 3, **options) -> Fit:
+def fitted(points, k: int = 3, **options) -> FitResult:
     return fit(points, k, rng=np.random.default_rng(0), **{"relocations": 6, "starts": 3, **options})
 
 
-def assert_sound(result: Fit, points: np.ndarray, weights: np.ndarray | None = None) -> None:
+def assert_sound(result: FitResult, points: np.ndarray, weights: np.ndarray | None = None) -> None:
     """Finite parameters that explain the data as well as the fit says, about the data's own mean."""
     mixture = result.mixture
     for part in (mixture.weights, mixture.means, mixture.covariances):
@@ -41,7 +40,7 @@ def assert_sound(result: Fit, points: np.ndarray, weights: np.ndarray | None = N
     np.testing.assert_allclose(mixture.weights @ mixture.means / size, shares @ points / size, atol=1e-6)
 
 
-def assert_same(one: Fit, other: Fit, tolerance: float = 1e-9) -> None:
+def assert_same(one: FitResult, other: FitResult, tolerance: float = 1e-9) -> None:
     orders = [np.argsort(each.mixture.means[:, 0]) for each in (one, other)]
     for name in ("weights", "means", "covariances"):
         got, expected = (
@@ -307,7 +306,9 @@ def test_the_unit_of_the_records_does_not_matter(unit):
 def test_axes_of_very_different_units_are_fitted_alike():
     points, units = records(), np.array([1e-5, 1e7])
     result, expected = fitted(points * units), fitted(points)
-    assert_same(Fit(result.mixture.normalise(np.zeros(2), 1 / units), 0.0, 0.0, 0, True), expected, 1e-6)
+    assert_same(
+        FitResult(result.mixture.normalise(np.zeros(2), 1 / units), 0.0, 0.0, 0, True), expected, 1e-6
+    )
 
 
 def test_one_record_out_of_all_reach_spoils_nothing():
@@ -343,7 +344,7 @@ def test_a_start_of_other_dimensions_is_refused():
 
 
 def test_a_stream_takes_no_weights_and_no_subsets():
-    stream = streamed(lambda: [RECORDS])
+    stream = stream_batches(lambda: [RECORDS])
     with pytest.raises(UserError, match="weights"):
         fit(stream, 1, rng=np.random.default_rng(0), weights=np.ones(300))
     with pytest.raises(UserError):
@@ -353,7 +354,7 @@ def test_a_stream_takes_no_weights_and_no_subsets():
 @pytest.mark.parametrize("batches", [[RECORDS], (each for each in [RECORDS])], ids=["a list", "an iterator"])
 def test_a_stream_needs_something_to_call(batches):
     with pytest.raises(UserError):
-        streamed(batches)
+        stream_batches(batches)
 
 
 @pytest.mark.parametrize("constant", [0.3, 0.25, 0.1, 1e6 + 0.1])

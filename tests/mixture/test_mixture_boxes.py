@@ -15,8 +15,7 @@ from privmix.errors import UserError
 from privmix.mixture import boxes, em
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import estimate
-from privmix.mixture.observations import observe, observe_boxes
+from privmix.mixture.moments import estimate, observe, observe_boxes
 
 LOWER = np.array([[-0.4, -0.1], [0.15, -0.05], [-0.7, 0.3]])
 UPPER = np.array([[0.3, 0.35], [0.2, 0.05], [0.1, 0.7]])
@@ -100,7 +99,7 @@ def test_the_objective_of_boxes_is_the_one_that_em_climbs():
 
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_cutting_a_box_keeps_its_weight_mean_and_covariance(parts):
-    rows, variances = boxes.cut(LOWER, UPPER, WEIGHTS, parts)
+    rows, variances = boxes.cut_boxes(LOWER, UPPER, WEIGHTS, parts)
     assert len(rows) == len(variances) == 3 * parts**2
     assert rows.total_weight == pytest.approx(WEIGHTS.sum(), rel=1e-12)
     for cut, whole in zip(rows.covariance(), observe_boxes(LOWER, UPPER, WEIGHTS).covariance(), strict=True):
@@ -112,7 +111,7 @@ def test_cutting_a_box_keeps_its_weight_mean_and_covariance(parts):
 
 def test_cuts_raise_the_objective_towards_the_mean_log_density():
     exact = WEIGHTS @ [mean_over(i, lambda x, y: MIXTURE.log_density([[x, y]])[0]) for i in range(3)]
-    cuts = [boxes.cut(LOWER, UPPER, WEIGHTS, parts)[0] for parts in (1, 2, 4, 8, 32)]
+    cuts = [boxes.cut_boxes(LOWER, UPPER, WEIGHTS, parts)[0] for parts in (1, 2, 4, 8, 32)]
     short = exact - np.array([em_pass(rows, MIXTURE).log_likelihood for rows in cuts])
     assert (np.diff(short) < 0).all()
     assert short[0] > 0.1
@@ -126,7 +125,7 @@ def test_em_on_boxes_never_descends(seed, parts, d):
     rng = np.random.default_rng(seed)
     centre, side = rng.uniform(-0.7, 0.7, (25, d)) ** 3, rng.exponential(0.1, (25, d))
     side[rng.random(25) < 0.2] = 0.0
-    rows, _ = boxes.cut(centre - side / 2, centre + side / 2, rng.exponential(size=25), parts)
+    rows, _ = boxes.cut_boxes(centre - side / 2, centre + side / 2, rng.exponential(size=25), parts)
     mixture, floor = em.public_start(np.full(d, -0.5), np.full(d, 0.5), 3, rng), np.full(d, 1e-4)
     mixture = estimate(em_pass(rows, mixture), floor=floor)
     reached = -np.inf
@@ -184,9 +183,9 @@ def test_boxes_of_no_size_are_fitted_as_points():
 
 @pytest.mark.parametrize("variance", [1e-6, 4e-4, 1.0])
 def test_no_direction_of_a_sharpened_mixture_is_below_the_floor(variance):
-    rows, variances = boxes.cut(LOWER, UPPER, WEIGHTS, 2)
+    rows, variances = boxes.cut_boxes(LOWER, UPPER, WEIGHTS, 2)
     floor = np.array([variance, 2 * variance])
-    sharp = boxes.sharpened(rows, variances, MIXTURE, floor)
+    sharp = boxes.sharpen(rows, variances, MIXTURE, floor)
     units = np.sqrt(np.outer(floor, floor))
     assert (np.linalg.eigvalsh(sharp.covariances / units) >= 1 - 1e-9).all()
     np.testing.assert_array_equal(sharp.means, MIXTURE.means)
@@ -194,9 +193,9 @@ def test_no_direction_of_a_sharpened_mixture_is_below_the_floor(variance):
 
 
 def test_a_component_of_no_weight_survives_sharpening():
-    rows, variances = boxes.cut(LOWER, UPPER, WEIGHTS, 2)
+    rows, variances = boxes.cut_boxes(LOWER, UPPER, WEIGHTS, 2)
     empty = Mixture([1.0, 0.0], MIXTURE.means, MIXTURE.covariances)
-    sharp = boxes.sharpened(rows, variances, empty, FLOOR)
+    sharp = boxes.sharpen(rows, variances, empty, FLOOR)
     np.testing.assert_allclose(sharp.covariances[1], MIXTURE.covariances[1])
 
 

@@ -6,14 +6,11 @@ from sklearn.mixture import GaussianMixture
 
 from privmix.errors import UserError
 from privmix.mixture import kernel, search
-from privmix.mixture.climb import climb
-from privmix.mixture.em import fit, loop, public_start
+from privmix.mixture.em import climb, fit, loop, public_start
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Prior
-from privmix.mixture.observations import observe, observe_boxes, sampled
-from privmix.mixture.relocation import Relocation, planted_on_worst, removal_costs
-from privmix.mixture.starts import seeded_start
+from privmix.mixture.moments import Prior, observe, observe_boxes, systematic_sample
+from privmix.mixture.search import Relocation, plant_on_worst, removal_costs, seeded_start
 
 FLOOR = np.full(2, 1e-8)
 
@@ -68,12 +65,12 @@ def test_relocation_improves_on_the_same_starts_without_it():
 
 
 def test_a_relocation_is_kept_only_if_it_is_better(monkeypatch):
-    monkeypatch.setattr(search, "HOPEFUL", 10.0)  # every move is climbed from, also the bad
+    monkeypatch.setattr(search, "HOPEFUL_GAP", 10.0)  # every move is climbed from, also the bad
     sample, rise = observe(cities(1500, seed=12)), partial(climb, floor=FLOOR)
     begin = fit(sample, 6, floor=FLOOR, rng=np.random.default_rng(0)).mixture
     reached = loop(sample, begin, floor=FLOOR).log_likelihood
     for seed in range(8):
-        (found,) = search.relocated([sample], [begin], FLOOR, [np.random.default_rng(seed)], rise, 1, 1e-5)
+        (found,) = search.relocate([sample], [begin], FLOOR, [np.random.default_rng(seed)], rise, 1, 1e-5)
         assert em_pass(sample, found).log_likelihood / 1500 >= reached - 1e-6
 
 
@@ -81,9 +78,9 @@ def test_relocations_of_several_fits_are_each_as_alone():
     samples, rise = [observe(cities(800, seed=seed)) for seed in (8, 9)], partial(climb, floor=FLOOR)
     begin = [seeded_start(sample, 5, FLOOR, np.random.default_rng(1)) for sample in samples]
     rngs = [np.random.default_rng(seed) for seed in (2, 3)]
-    together = search.relocated(samples, begin, FLOOR, rngs, rise, 10, 1e-5)
+    together = search.relocate(samples, begin, FLOOR, rngs, rise, 10, 1e-5)
     for number, seed in enumerate((2, 3)):
-        (alone,) = search.relocated(
+        (alone,) = search.relocate(
             [samples[number]], [begin[number]], FLOOR, [np.random.default_rng(seed)], rise, 10, 1e-5
         )
         np.testing.assert_array_equal(together[number].means, alone.means)
@@ -269,9 +266,9 @@ def test_the_search_is_on_a_sample_and_the_climb_on_everything(monkeypatch):
 
     def watched(data, size, rng):
         seen.append((len(data), size))
-        return sampled(data, size, rng)
+        return systematic_sample(data, size, rng)
 
-    monkeypatch.setattr("privmix.mixture.em.sampled", watched)
+    monkeypatch.setattr("privmix.mixture.em.systematic_sample", watched)
     result = fit(points, 3, floor=FLOOR, rng=np.random.default_rng(0), relocations=4)
     assert seen == [(70_000, 70_000 // 16)]
     assert result.log_likelihood == pytest.approx(result.mixture.log_density(points).mean(), rel=1e-9)
@@ -363,7 +360,7 @@ def test_a_record_alone_in_a_far_place_is_offered_the_component_that_is_missed_l
     observations, floor = observe(np.concatenate([crowd, alone])), np.full(2, 1e-6)
     first = public_start(-np.ones(2), np.ones(2), 3, np.random.default_rng(1))
     start = loop(observe(crowd), first, floor=floor).mixture
-    planted = planted_on_worst(observations, start, floor)
+    planted = plant_on_worst(observations, start, floor)
     cheapest = int(np.argmin(removal_costs(observations, start)))
     assert planted.means[cheapest] == pytest.approx(alone[0])
     assert planted.covariances[cheapest] == pytest.approx(np.diag(floor))
@@ -387,7 +384,7 @@ def test_the_last_offer_is_taken_if_it_is_better_and_refused_if_it_is_worse(monk
 
     def fitted_when_offered(offer: Mixture) -> float:
         offered = offer.normalise(centre, 1 / np.sqrt(np.diagonal(covariance)))
-        monkeypatch.setattr("privmix.mixture.em.planted_on_worst", lambda *_: offered)
+        monkeypatch.setattr("privmix.mixture.em.plant_on_worst", lambda *_: offered)
         return fit(
             observations, 6, floor=floor, rng=np.random.default_rng(1), start=poor, relocations=1, max_iter=5
         ).log_likelihood

@@ -13,15 +13,17 @@ from privmix.errors import UserError
 from privmix.mixture import kernel
 from privmix.mixture.kernel import default_threads, em_pass, em_passes, passes_over_parts
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Moments, Parameters, estimate
-from privmix.mixture.observations import (
+from privmix.mixture.moments import (
+    Moments,
     Observations,
+    Parameters,
     aggregate,
     compress,
-    distinct,
+    distinct_records,
+    estimate,
     observe,
     observe_boxes,
-    sampled,
+    systematic_sample,
 )
 
 PARTS = ("counts", "sums", "squares", "log_likelihood", "total_weight")
@@ -172,8 +174,8 @@ def test_a_pass_takes_plain_points_with_or_without_weights():
 def test_a_pass_that_alone_would_not_repay_numba_is_the_same_without_it(monkeypatch):
     mixture, records = random_mixture(3, 2), random_records(500, 2, spread=True)
     compiled = em_pass(records, mixture)
-    monkeypatch.delitem(sys.modules, "privmix.mixture.compiled", raising=False)
-    monkeypatch.setattr(kernel, "compiled", lambda: pytest.fail("numba was loaded for a small pass"))
+    monkeypatch.delitem(sys.modules, "privmix.mixture.kernel_numba", raising=False)
+    monkeypatch.setattr(kernel, "numba_kernel", lambda: pytest.fail("numba was loaded for a small pass"))
     assert_same(em_pass(records, mixture), compiled, 1e-12)
     monkeypatch.setattr(kernel, "WORTH_IMPORTING", 1500)
     with pytest.raises(pytest.fail.Exception):
@@ -237,7 +239,7 @@ def test_an_error_in_one_thread_is_the_callers(monkeypatch):
     def broken(*_) -> float:
         raise RuntimeError("a piece failed")
 
-    monkeypatch.setattr(kernel, "compiled", lambda: SimpleNamespace(fused_pass=broken))
+    monkeypatch.setattr(kernel, "numba_kernel", lambda: SimpleNamespace(fused_pass=broken))
     with pytest.raises(RuntimeError, match="a piece failed"):
         one_pass(observe(np.zeros((5, 1))), random_mixture(1, 1), threads=2)
 
@@ -287,7 +289,7 @@ def test_distinct_places_and_their_index_give_the_records_back():
     points = rng.integers(-2, 3, (400, 3)) / 4
     half = rng.integers(0, 2, (400, 3)) / 8
     for records in (observe(points), observe_boxes(points - half, points + half)):
-        places, index = distinct(records)
+        places, index = distinct_records(records)
         np.testing.assert_array_equal(places.points[index], records.points)
         np.testing.assert_array_equal(places.weights, 1.0)
         if records.spread is not None:
@@ -359,7 +361,7 @@ def test_a_systematic_sample_draws_each_record_as_its_weight_earns_to_within_one
     weights = np.array([0.0, 1.0, 3.0, 96.0] * 25)
     observations = observe(np.arange(100.0)[:, None], weights)
     for seed in range(20):
-        drawn = sampled(observations, 50, np.random.default_rng(seed))
+        drawn = systematic_sample(observations, 50, np.random.default_rng(seed))
         assert drawn.weights.sum() == 50
         draws = np.bincount(drawn.points[:, 0].astype(int), drawn.weights, minlength=100)
         assert (np.abs(draws - 50 * weights / weights.sum()) < 1).all()
@@ -373,7 +375,9 @@ def test_a_draw_between_two_records_never_takes_one_of_no_weight():
         def random(self) -> float:
             return 0.0
 
-    drawn = sampled(observe([[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.0, 1.0, 0.0, 2.0]), 2, First())
+    drawn = systematic_sample(
+        observe([[0.0], [1.0], [2.0], [3.0], [4.0]], [0.0, 1.0, 1.0, 0.0, 2.0]), 2, First()
+    )
     assert drawn.points[:, 0].tolist() == [1.0, 4.0]
 
 
@@ -382,14 +386,14 @@ def test_a_systematic_sample_is_right_on_average():
     observations, rng = observe(np.arange(7.0)[:, None], weights), np.random.default_rng(0)
     draws = np.zeros(7)
     for _ in range(2000):
-        drawn = sampled(observations, 3, rng)
+        drawn = systematic_sample(observations, 3, rng)
         draws[drawn.points[:, 0].astype(int)] += drawn.weights
     np.testing.assert_allclose(draws / 6000, weights / weights.sum(), atol=0.01)
 
 
 def test_a_sample_as_large_as_the_data_is_the_data():
     records = random_records(40, 2, spread=True)
-    assert sampled(records, len(records), np.random.default_rng(0)) is records
+    assert systematic_sample(records, len(records), np.random.default_rng(0)) is records
 
 
 def test_boxes_need_ordered_corners():

@@ -69,7 +69,7 @@ def test_restored_is_the_density_in_original_units():
     points = mixture.sample(50, np.random.default_rng(0))
     original = points / scale + centre
     expected = mixture.log_density(points) + np.log(scale).sum()
-    np.testing.assert_allclose(mixture.restored(centre, scale).log_density(original), expected, atol=1e-7)
+    np.testing.assert_allclose(mixture.restore(centre, scale).log_density(original), expected, atol=1e-7)
 
 
 scales = st.floats(0.01, 100).flatmap(lambda size: st.sampled_from([size, -size]))
@@ -91,7 +91,7 @@ def test_normalised_is_the_density_of_the_normalised_points_and_restored_undoes_
         mixture.log_density(points) - np.log(np.abs(scale)).sum(),
         atol=1e-8,
     )
-    back = normalised.restored(centre, scale)
+    back = normalised.restore(centre, scale)
     np.testing.assert_allclose(back.means, mixture.means, atol=1e-12 * (1 + np.abs(centre).max()))
     np.testing.assert_allclose(back.covariances, mixture.covariances, rtol=1e-12)
     np.testing.assert_allclose(back.weights, mixture.weights, rtol=1e-14)
@@ -102,10 +102,10 @@ def test_one_number_is_a_centre_or_scale_for_every_coordinate():
     np.testing.assert_array_equal(
         mixture.normalise(1, 2).covariances, mixture.normalise([1] * 3, [2] * 3).covariances
     )
-    np.testing.assert_array_equal(mixture.restored(1, 2).means, mixture.restored([1] * 3, [2] * 3).means)
+    np.testing.assert_array_equal(mixture.restore(1, 2).means, mixture.restore([1] * 3, [2] * 3).means)
 
 
-@pytest.mark.parametrize("method", [Mixture.normalise, Mixture.restored])
+@pytest.mark.parametrize("method", [Mixture.normalise, Mixture.restore])
 @pytest.mark.parametrize(
     ("centre", "scale"),
     [

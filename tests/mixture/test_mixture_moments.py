@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Moments, Prior, estimate, floored
+from privmix.mixture.moments import Moments, Prior, estimate, floor_covariances
 
 TINY = np.full(2, 1e-12)
 
@@ -85,7 +85,7 @@ def test_the_floor_holds_in_every_direction_and_never_shrinks(entries, floor):
     matrix = np.reshape(entries, (3, 3))
     covariance = matrix + matrix.T
     floor = np.array(floor)
-    result = floored(covariance[None], floor)[0]
+    result = floor_covariances(covariance[None], floor)[0]
     size = 1 + np.abs(covariance).max()
     assert np.linalg.eigvalsh(result - np.diag(floor)).min() >= -1e-9 * size / floor.min()
     assert np.linalg.eigvalsh(result - covariance).min() >= -1e-9 * size / floor.min()
@@ -93,7 +93,7 @@ def test_the_floor_holds_in_every_direction_and_never_shrinks(entries, floor):
 
 def test_a_covariance_above_the_floor_is_unchanged():
     covariance = np.array([[[2.0, 0.3], [0.3, 1.0]], [[1e-9, 0.0], [0.0, 5.0]]])
-    result = floored(covariance, np.array([0.01, 0.04]))
+    result = floor_covariances(covariance, np.array([0.01, 0.04]))
     np.testing.assert_array_equal(result[0], covariance[0])
     np.testing.assert_allclose(result[1], np.diag([0.01, 5.0]))
 
@@ -101,7 +101,7 @@ def test_a_covariance_above_the_floor_is_unchanged():
 @pytest.mark.parametrize("floor", [[0.0, 1.0], [1.0], [np.nan, 1.0], [-1.0, 1.0]])
 def test_a_bad_floor_is_refused(floor):
     with pytest.raises(UserError, match="floor must be 2 positive variances"):
-        floored(np.eye(2)[None], np.array(floor))
+        floor_covariances(np.eye(2)[None], np.array(floor))
 
 
 @pytest.mark.parametrize("prior", [None, Prior(), Prior(alpha=1, kappa=0)])

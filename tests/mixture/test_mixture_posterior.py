@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privmix.mixture.posterior import Conjugate, inverse_wishart, posterior
+from privmix.mixture.posterior import ConjugatePrior, posterior, sample_inverse_wishart
 
-PRIOR = Conjugate(alpha=1.0, kappa=1.0, freedom=5.0, scale=0.3)
+PRIOR = ConjugatePrior(alpha=1.0, kappa=1.0, freedom=5.0, scale=0.3)
 
 
 def _generator(seed):
@@ -47,7 +47,9 @@ def test_draws_of_the_inverse_wishart_have_its_moments(d):
     """Mean S/(ν - d - 1), and the law of a diagonal entry: inverse gamma (Kolmogorov-Smirnov, false alarm 1e-6)."""
     freedom, root = d + 6.0, np.tril(_generator(2).normal(size=(d, d))) + 2 * np.eye(d)
     scale = root @ root.T
-    draws = inverse_wishart(np.full(20_000, freedom), np.broadcast_to(scale, (20_000, d, d)), _generator(3))
+    draws = sample_inverse_wishart(
+        np.full(20_000, freedom), np.broadcast_to(scale, (20_000, d, d)), _generator(3)
+    )
     assert draws.mean(axis=0) == pytest.approx(scale / (freedom - d - 1), abs=0.05 * np.trace(scale))
     law = stats.invgamma((freedom - d + 1) / 2, scale=scale[0, 0] / 2)
     assert stats.kstest(draws[:, 0, 0], law.cdf).pvalue > 1e-6

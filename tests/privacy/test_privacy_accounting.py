@@ -14,17 +14,17 @@ from privmix.privacy.accounting import (
     Claim,
     account,
     claim,
+    compose_ledgers,
+    composed_epsilon,
     exact,
     gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
-    privacy_loss,
     rdp,
-    total,
-    under_replace_one,
+    to_replace_one,
     zcdp,
 )
-from privmix.privacy.calibration import equal_shares, textbook_multiplier
+from privmix.privacy.calibration import equal_shares, textbook_noise_multiplier
 from privmix.privacy.ledger import (
     Decomposition,
     Gaussian,
@@ -56,8 +56,8 @@ def test_least_gaussian_noise_is_what_is_known(epsilon, mu):
 
 def test_noise_multiplier_for_ten_releases_is_what_is_known():
     budget = Budget(1.0, 1e-4)
-    assert equal_shares(0, 10, budget, "exact").gaussian_multiplier == pytest.approx(10.074, abs=1e-3)
-    assert equal_shares(0, 10, budget, "zcdp").gaussian_multiplier == pytest.approx(13.931, abs=1e-3)
+    assert equal_shares(0, 10, budget, "exact").noise_multiplier == pytest.approx(10.074, abs=1e-3)
+    assert equal_shares(0, 10, budget, "zcdp").noise_multiplier == pytest.approx(13.931, abs=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 20.0])
@@ -80,10 +80,12 @@ def test_exact_gaussian_composition_agrees_with_the_second_accountant(epsilon, d
     """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    multiplier = math.sqrt(count) / gaussian_mu(epsilon, delta)
-    one = pld.from_gaussian_mechanism(multiplier, value_discretization_interval=1 / multiplier / 50)
+    noise_multiplier = math.sqrt(count) / gaussian_mu(epsilon, delta)
+    one = pld.from_gaussian_mechanism(
+        noise_multiplier, value_discretization_interval=1 / noise_multiplier / 50
+    )
     theirs = one.self_compose(count).get_epsilon_for_delta(delta)
-    events = [Gaussian("release", multiplier)] * count
+    events = [Gaussian("release", noise_multiplier)] * count
     assert exact(events, delta) == pytest.approx(theirs, rel=1e-3)
     assert exact(events, delta) == pytest.approx(epsilon, rel=1e-6)
     # Rényi divergences lose something and never claim less than the truth; most where delta is as large as epsilon.
@@ -107,7 +109,7 @@ def test_mixed_kinds_agree_with_the_second_accountant(delta):
     events = [Gaussian("", 4.0)] * 9 + [Laplace("", 0.05)] * 30 + [Selection("", 0.2)] * 3
     events += [Decomposition("", 0.2)] * 2
     assert exact(events, delta) == pytest.approx(theirs, rel=1e-3)
-    assert privacy_loss(events[:9], delta) == pytest.approx(exact(events[:9], delta), rel=1e-4)
+    assert composed_epsilon(events[:9], delta) == pytest.approx(exact(events[:9], delta), rel=1e-4)
 
 
 def test_mixed_kinds_agree_with_a_rougher_but_independent_bound():
@@ -141,7 +143,7 @@ def test_laplace_divergence_is_the_integral_it_stands_for():
 def test_tighter_theorems_need_less_noise(noise, epsilon):
     budget = Budget(epsilon, 1e-6)
     order = ["linear", "advanced", "zcdp", "rdp", "exact"]
-    multipliers = [equal_shares(*noise, budget, name).gaussian_multiplier for name in order]
+    multipliers = [equal_shares(*noise, budget, name).noise_multiplier for name in order]
     assert multipliers == sorted(multipliers, reverse=True)
 
 
@@ -162,9 +164,7 @@ def test_calibrated_releases_spend_the_budget_and_half_the_noise_overspends(comp
     share = equal_shares(30, 20, budget, composition)
     events = share.events(30, 20)
     assert claim(events, budget, composition).epsilon == pytest.approx(epsilon, rel=1e-5)
-    halved = [Laplace("", 2 * share.laplace_epsilon)] * 30 + [
-        Gaussian("", share.gaussian_multiplier / 2)
-    ] * 20
+    halved = [Laplace("", 2 * share.laplace_epsilon)] * 30 + [Gaussian("", share.noise_multiplier / 2)] * 20
     with pytest.raises(UserError, match="more than the budget"):
         claim(halved, budget, composition)
 
@@ -203,7 +203,7 @@ def test_unknown_releases_are_refused_by_name():
     with pytest.raises(UserError, match="Whisper"):
         account([Whisper()], 1e-6, "exact")
     with pytest.raises(UserError, match="Whisper"):
-        total([[Gaussian("a", 1.0)], [Whisper()]], 1e-6)
+        compose_ledgers([[Gaussian("a", 1.0)], [Whisper()]], 1e-6)
     with pytest.raises(UserError, match="Whisper"):
         Ledger().append(Whisper())
     with pytest.raises(UserError, match="'whisper' is unknown; choose one of gaussian, sampled_gaussian"):
@@ -236,9 +236,9 @@ def test_rows_with_the_older_name_of_the_noise_multiplier_are_read(event):
     [
         (lambda: THEOREMS["advanced"]([Laplace("", 0.1)] * 100, 1e-6), 5.756106),
         (lambda: rdp([RandomizedResponse("", 0.1)] * 100, 1e-6), 5.073130),
-        (lambda: privacy_loss([RandomizedResponse("", 0.1)] * 100, 1e-6), 4.7745676),
-        (lambda: privacy_loss([Laplace("", 0.1)] * 100, 1e-6), 4.69267),
-        (lambda: privacy_loss([Laplace("", 1.0)], 0.1), 1 + 2 * math.log(0.9)),
+        (lambda: composed_epsilon([RandomizedResponse("", 0.1)] * 100, 1e-6), 4.7745676),
+        (lambda: composed_epsilon([Laplace("", 0.1)] * 100, 1e-6), 4.69267),
+        (lambda: composed_epsilon([Laplace("", 1.0)], 0.1), 1 + 2 * math.log(0.9)),
     ],
     ids=["advanced", "rdp of RR", "PLD of RR", "PLD of Laplace", "one Laplace"],
 )
@@ -262,7 +262,7 @@ def test_advanced_composition_of_gaussians_spends_delta_once():
 
 
 def test_a_person_counts_as_all_their_records():
-    from privmix.privacy.relation import Neighbours
+    from privmix.privacy.sensitivity import Neighbours
 
     person = Neighbours("person", "add_remove", 5)
     assert person.difference(1.0, opposed=True) == 5.0
@@ -285,7 +285,7 @@ def test_calibration_is_the_inverse_of_accounting_over_decades(composition, coun
             spent = account(share.events(0, count), delta, composition).epsilon
             assert spent == pytest.approx(epsilon, rel=1e-6)
             assert spent <= epsilon * (1 + 1e-9)
-            less = [Gaussian("", share.gaussian_multiplier * 0.999)] * count
+            less = [Gaussian("", share.noise_multiplier * 0.999)] * count
             assert account(less, delta, composition).epsilon > epsilon
 
 
@@ -302,9 +302,9 @@ def test_calibration_of_laplace_noise_is_the_inverse_of_accounting_over_decades(
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2, 0.5])
 def test_textbook_noise_holds_and_is_never_smaller_than_the_exact_one_up_to_epsilon_one(delta):
     for epsilon in (1e-3, 0.1, 0.5, 1.0):
-        multiplier = textbook_multiplier(epsilon, delta)
-        assert gaussian_delta(epsilon, 1 / multiplier) <= delta
-        assert multiplier >= 1 / gaussian_mu(epsilon, delta)
+        noise_multiplier = textbook_noise_multiplier(epsilon, delta)
+        assert gaussian_delta(epsilon, 1 / noise_multiplier) <= delta
+        assert noise_multiplier >= 1 / gaussian_mu(epsilon, delta)
 
 
 def test_textbook_noise_is_too_small_above_and_refused():
@@ -312,12 +312,12 @@ def test_textbook_noise_is_too_small_above_and_refused():
     formula = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
     assert gaussian_delta(epsilon, 1 / formula) > 1.5 * delta
     with pytest.raises(UserError, match=r"up to epsilon = 1, got epsilon = 10\.0"):
-        textbook_multiplier(epsilon, delta)
+        textbook_noise_multiplier(epsilon, delta)
 
 
 def test_the_total_of_a_sweep_is_the_tightest_theorem_over_all_events():
     gaussians = [[Gaussian("a", 20.0)] * 5, [Gaussian("b", 10.0)] * 3, [Gaussian("c", 4.0)]]
-    found = total(gaussians, 1e-6)
+    found = compose_ledgers(gaussians, 1e-6)
     mu = math.sqrt(5 / 400 + 3 / 100 + 1 / 16)
     assert (found.epsilon, found.delta, found.theorem) == (
         pytest.approx(gaussian_epsilon(mu, 1e-6)),
@@ -327,31 +327,31 @@ def test_the_total_of_a_sweep_is_the_tightest_theorem_over_all_events():
     assert found.epsilon > max(exact(ledger, 1e-6) for ledger in gaussians)
 
     mixed = [[Laplace("a", 0.1)] * 40, [Selection("b", 0.2)], [Gaussian("c", 8.0)] * 4]
-    found = total(mixed, 1e-6)
+    found = compose_ledgers(mixed, 1e-6)
     together = [event for ledger in mixed for event in ledger]
     assert found.theorem == "exact"
     assert found.epsilon == min(theorem(together, 1e-6) for theorem in THEOREMS.values())
 
 
 def test_the_total_of_pure_releases_needs_no_delta():
-    found = total([[Laplace("a", 0.5)], [RandomizedResponse("b", 1.5)]], 0.0)
+    found = compose_ledgers([[Laplace("a", 0.5)], [RandomizedResponse("b", 1.5)]], 0.0)
     assert (found.epsilon, found.delta, found.theorem) == (2.0, 0.0, "linear")
-    assert total([], 1e-6).epsilon == 0.0
+    assert compose_ledgers([], 1e-6).epsilon == 0.0
     with pytest.raises(UserError, match=r"delta = 0\.0"):
-        total([[Gaussian("a", 1.0)]], 0.0)
+        compose_ledgers([[Gaussian("a", 1.0)]], 0.0)
 
 
 def test_a_ledger_after_a_choice_has_no_total_with_others():
     """Its noise was fixed in the light of the choice: the branch not taken may have had a dearer ledger."""
     chosen = [Selection("c", 0.1), Gaussian("a", 3.0)]
     with pytest.raises(UserError, match="epsilon and delta that it claims"):
-        total([[Gaussian("a", 1.0)], chosen], 1e-6)
+        compose_ledgers([[Gaussian("a", 1.0)], chosen], 1e-6)
 
 
 def test_the_total_goes_without_privacy_loss_distributions_that_are_too_long():
     """Very unequal releases need a grid of 1e9 points: the next tightest theorem stands in and is named."""
     events = [Laplace("a", 1e-6)] * 10 + [Gaussian("b", 0.5)] * 10
-    found = total([events], 1e-6)
+    found = compose_ledgers([events], 1e-6)
     assert found.theorem == "split"
     assert found.epsilon == pytest.approx(exact(events[10:], 1e-6) + 1e-5, rel=1e-12)
     assert found.epsilon < rdp(events, 1e-6)
@@ -360,7 +360,7 @@ def test_the_total_goes_without_privacy_loss_distributions_that_are_too_long():
 def test_an_add_or_remove_ledger_counts_double_under_replacement():
     events = [Gaussian("a", 3.0), Laplace("b", 0.5), Selection("c", 0.25), Decomposition("d", 0.1)]
     halved = [Gaussian("a", 1.5), Laplace("b", 1.0), Selection("c", 0.5), Decomposition("d", 0.2)]
-    assert under_replace_one(events) == halved
+    assert to_replace_one(events) == halved
 
 
 @settings(max_examples=100, deadline=None)
@@ -388,7 +388,7 @@ def test_huge_and_tiny_multipliers_have_a_claim_that_holds(log_multiplier, log_d
     assert truth >= 0
     if truth < math.inf:
         # Less its own rounding: at μ = 1e28 a last digit more or less is the whole way from δ = 0 to δ = 1.
-        mu = math.sqrt(count) / events[0].multiplier * (1 - 1e-15)
+        mu = math.sqrt(count) / events[0].noise_multiplier * (1 - 1e-15)
         assert gaussian_delta(truth, mu) <= delta * (1 + 1e-6)
         for theorem in ("linear", "advanced", "zcdp", "rdp"):
             assert THEOREMS[theorem](events, delta) >= truth * (1 - 1e-9)
@@ -412,7 +412,7 @@ def test_impossible_events_and_epsilons_are_refused_with_the_value(bad):
         lambda: Selection("x", bad),
         lambda: Decomposition("x", bad),
         lambda: gaussian_mu(bad, 1e-6),
-        lambda: textbook_multiplier(bad, 1e-6),
+        lambda: textbook_noise_multiplier(bad, 1e-6),
     ):
         with pytest.raises(UserError, match=f"= {bad!r} must be a finite number greater than 0"):
             call()
@@ -423,9 +423,9 @@ def test_impossible_deltas_are_refused_with_the_value(bad):
     for call in (
         lambda: gaussian_mu(1.0, bad),
         lambda: gaussian_epsilon(1.0, bad),
-        lambda: textbook_multiplier(1.0, bad),
+        lambda: textbook_noise_multiplier(1.0, bad),
         lambda: account([Gaussian("x", 1.0)], bad, "zcdp"),
-        lambda: total([[Gaussian("x", 1.0)]], bad),
+        lambda: compose_ledgers([[Gaussian("x", 1.0)]], bad),
     ):
         with pytest.raises(UserError, match=f"delta = {bad!r} must lie between 0 and 1"):
             call()

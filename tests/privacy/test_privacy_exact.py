@@ -24,8 +24,7 @@ from privmix.errors import UserError
 from privmix.privacy import exact, noise
 from privmix.privacy.exact import STEP, ExactNoise, dequantise, quantise, quantised_sum
 from privmix.privacy.ledger import Gaussian, Laplace, Ledger
-from privmix.privacy.noise import SeededNoise
-from privmix.privacy.streams import stream
+from privmix.privacy.noise import SeededNoise, stream
 
 ALPHA = 1e-6
 DRAWS = 10_000
@@ -97,7 +96,7 @@ def test_the_scale_is_that_of_the_sensitivity_and_the_rounding(coordinates, coun
     common = {"source": source, "ledger": Ledger(), "label": "x", "coordinates": coordinates}
     noise.laplace(np.zeros((4, 3)), sensitivity=1e-3, epsilon=0.5, **common)
     assert source.asked[-1][1] == pytest.approx((1e-3 + counted * STEP) / 0.5, rel=1e-12)
-    noise.gaussian(np.zeros((4, 3)), sensitivity=1e-3, multiplier=2.0, **common)
+    noise.gaussian(np.zeros((4, 3)), sensitivity=1e-3, noise_multiplier=2.0, **common)
     assert source.asked[-1][1] == pytest.approx((1e-3 + math.sqrt(counted) * STEP) * 2.0, rel=1e-12)
 
 
@@ -181,8 +180,8 @@ def test_one_call_serves_both_sources(source):
     ledger = Ledger()
     common = {"sensitivity": 1.0, "source": source, "ledger": ledger}
     rows = noise.laplace(np.zeros((5, 2)), epsilon=1.0, label="rows", **common)
-    vector = noise.gaussian(np.zeros(7), multiplier=3.0, label="vector", **common)
-    matrix = noise.gaussian_symmetric(np.eye(4), multiplier=2.0, label="matrix", **common)
+    vector = noise.gaussian(np.zeros(7), noise_multiplier=3.0, label="vector", **common)
+    matrix = noise.gaussian_symmetric(np.eye(4), noise_multiplier=2.0, label="matrix", **common)
     assert (rows.shape, vector.shape, matrix.shape) == ((5, 2), (7,), (4, 4))
     assert np.array_equal(matrix, matrix.T)
     assert ledger.events == [Laplace("rows", 1.0), Gaussian("vector", 3.0), Gaussian("matrix", 2.0)]
@@ -213,7 +212,7 @@ def test_values_that_are_no_numbers_are_refused_and_nothing_is_recorded(bad):
     with pytest.raises(UserError, match="NaN or infinite"):
         noise.laplace(np.array([0.0, bad]), epsilon=1.0, ledger=ledger, **common)
     with pytest.raises(UserError, match="NaN or infinite"):
-        noise.gaussian(np.array([0.0, bad]), multiplier=1.0, ledger=ledger, **common)
+        noise.gaussian(np.array([0.0, bad]), noise_multiplier=1.0, ledger=ledger, **common)
     with pytest.raises(UserError, match="NaN or infinite"):
         quantised_sum(np.array([0.0, bad]))
     assert ledger.events == []
@@ -238,7 +237,7 @@ def test_a_gaussian_too_narrow_for_its_accounting_is_refused_with_a_way_out():
     ledger = Ledger()
     with pytest.raises(UserError, match=r"less than 64 steps .* release sums instead of means"):
         noise.gaussian(
-            np.zeros(2), sensitivity=1e-5, multiplier=1.0, source=ExactNoise(), ledger=ledger, label="x"
+            np.zeros(2), sensitivity=1e-5, noise_multiplier=1.0, source=ExactNoise(), ledger=ledger, label="x"
         )
     assert ledger.events == []
     ExactNoise().add_gaussian(np.zeros(2), 63.5 * STEP)

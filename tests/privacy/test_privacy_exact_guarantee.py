@@ -57,7 +57,7 @@ def test_opendp_itself_agrees_with_the_epsilon_and_the_multiplier_of_the_ledger(
         exact._integers(), l1_distance(T="i64"), float(exact.laplace_steps(source.asked[-1][1]))
     )
     assert measurement.map(math.floor(sensitivity / STEP + size)) <= 0.3
-    noise.gaussian(np.zeros(size), multiplier=2.5, **common)
+    noise.gaussian(np.zeros(size), noise_multiplier=2.5, **common)
     measurement = make_gaussian(
         exact._integers(), l2_distance(T="f64"), float(exact.sigma_steps(source.asked[-1][1]))
     )

@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from privmix.privacy.exact import STEP, ExactNoise, quantise
-from privmix.privacy.noise import SeededNoise
-from privmix.privacy.streams import stream
+from privmix.privacy.noise import SeededNoise, stream
 
 ALPHA = 1e-6
 EACH = 500_000  # draws per value: 1e6 in all

@@ -16,8 +16,7 @@ import privmix
 from privmix.errors import UserError
 from privmix.privacy import noise
 from privmix.privacy.ledger import Gaussian, Laplace, Ledger
-from privmix.privacy.noise import SeededNoise
-from privmix.privacy.streams import stream
+from privmix.privacy.noise import SeededNoise, stream
 
 ALPHA = 1e-6
 DRAWS = 20_000
@@ -35,7 +34,7 @@ def _gaussian(scale_factor: float, ledger: Ledger) -> np.ndarray:
     return noise.gaussian(
         np.zeros(DRAWS),
         sensitivity=3.0 * scale_factor,
-        multiplier=2.0,
+        noise_multiplier=2.0,
         source=source,
         ledger=ledger,
         label="x",
@@ -61,7 +60,7 @@ def test_every_draw_writes_the_ledger():
 def test_symmetric_noise_is_symmetric_with_the_same_scale_on_and_off_the_diagonal():
     ledger, source = Ledger(), SeededNoise(stream(2, "matrix"))
     matrix = noise.gaussian_symmetric(
-        np.zeros((200, 200)), sensitivity=1.5, multiplier=2.0, source=source, ledger=ledger, label="m"
+        np.zeros((200, 200)), sensitivity=1.5, noise_multiplier=2.0, source=source, ledger=ledger, label="m"
     )
     assert np.array_equal(matrix, matrix.T)
     assert len(ledger.events) == 1
@@ -77,8 +76,8 @@ def test_impossible_scales_are_refused_with_the_value(bad):
     for function, arguments in (
         (noise.laplace, {"sensitivity": bad, "epsilon": 1.0}),
         (noise.laplace, {"sensitivity": 1.0, "epsilon": bad}),
-        (noise.gaussian, {"sensitivity": bad, "multiplier": 1.0}),
-        (noise.gaussian, {"sensitivity": 1.0, "multiplier": bad}),
+        (noise.gaussian, {"sensitivity": bad, "noise_multiplier": 1.0}),
+        (noise.gaussian, {"sensitivity": 1.0, "noise_multiplier": bad}),
     ):
         ledger = Ledger()
         with pytest.raises(UserError, match="greater than 0"):
@@ -171,7 +170,7 @@ def test_the_guard_sees_a_draw(tmp_path):
     assert _draws(culprit) == {"rng.search.normal"}
 
 
-def test_only_releases_and_surveys_write_the_ledger():
+def test_only_measurements_and_surveys_write_the_ledger():
     package = Path(privmix.__file__).parent
     writers = {path.name for path in package.rglob("*.py") if "ledger.append(" in path.read_text()}
-    assert writers == {"release.py", "survey.py"}
+    assert writers == {"noise.py", "survey.py"}

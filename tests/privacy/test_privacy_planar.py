@@ -13,11 +13,10 @@ from scipy import stats
 
 from privmix.errors import UserError
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, Claim, account, claim, nearby, total
+from privmix.privacy.accounting import Budget, Claim, account, claim, compose_ledgers, nearby_events
 from privmix.privacy.exact import STEP, ExactNoise, laplace_steps
 from privmix.privacy.ledger import Laplace, Ledger, PlanarLaplace, RandomizedResponse
-from privmix.privacy.noise import SeededNoise
-from privmix.privacy.streams import stream
+from privmix.privacy.noise import SeededNoise, stream
 
 ALPHA = 1e-6
 DRAWS = 20_000
@@ -117,8 +116,8 @@ def test_the_claim_is_at_the_distance_and_every_total_is_of_the_worst_case():
     with pytest.raises(UserError, match=r"spends epsilon = 1\.25, more than the budget 1\.2"):
         claim(events, Budget(1.2, 0.0), "linear")
     assert account(events, 0.0, "linear").epsilon == 40.25
-    assert total([events, [Laplace("x", 1.0)]], 0.0).epsilon == 41.25
-    assert nearby(events)[1] == events[1]
+    assert compose_ledgers([events, [Laplace("x", 1.0)]], 0.0).epsilon == 41.25
+    assert nearby_events(events)[1] == events[1]
     assert account([events[0]], 1e-6, "rdp").epsilon > 30
 
 

@@ -16,9 +16,8 @@ from scipy import stats
 from privmix.errors import UserError
 from privmix.privacy.accounting import account
 from privmix.privacy.ledger import Ledger, Selection, from_rows, to_rows
-from privmix.privacy.noise import SeededNoise
+from privmix.privacy.noise import SeededNoise, stream
 from privmix.privacy.selection import exponential, probabilities, report_noisy_max
-from privmix.privacy.streams import stream
 
 ALPHA, DRAWS = 1e-6, 20_000
 SCORES = np.array([3.0, 0.0, 2.5, -np.inf, -1.0, 1.0])

@@ -12,7 +12,7 @@ import pytest
 
 from privmix.errors import UserError
 from privmix.privacy import sensitivity
-from privmix.privacy.relation import Neighbours
+from privmix.privacy.sensitivity import Neighbours
 
 UNITS = [("record", 1), ("record", 3), ("person", 1), ("person", 3)]
 RELATIONS = ["add_remove", "replace_one"]

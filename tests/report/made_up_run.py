@@ -14,16 +14,15 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from privmix.artefacts.audit import Audit, Bound
+from privmix.artefacts.audit import AuditFile, EpsilonBound
 from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
 from privmix.artefacts.domain import Attribute, Axis, Domain
-from privmix.artefacts.fitted import Fitted, Proportion
+from privmix.artefacts.fitted_model import FittedModel, Proportion
+from privmix.artefacts.io import write_json, write_table
 from privmix.artefacts.model import ModelFile
-from privmix.artefacts.parquet import write_table
-from privmix.artefacts.part import write_json
+from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, PrivacyStatement, ReplayVerdict
 from privmix.artefacts.scores import RESULT_SCHEMA, ScoresInfo
-from privmix.artefacts.statement import BENCHMARK_NOTICE, Privacy
-from privmix.artefacts.verdict import Verdict
+from privmix.report import provenance
 from privmix.report.results import Results, collect
 from privmix.report.run import RunResults, sort_outcomes
 
@@ -44,7 +43,7 @@ LEDGERS = {
     "dp_em": lambda e: (
         {"kind": "laplace", "label": "weights", "count": 10, "epsilon": e / 210},
         {"kind": "laplace", "label": "means", "count": 100, "epsilon": e / 210},
-        {"kind": "gaussian", "label": "second moments", "count": 100, "multiplier": 900 / e},
+        {"kind": "gaussian", "label": "second moments", "count": 100, "noise_multiplier": 900 / e},
     ),
     "laplace_input": lambda e: ({"kind": "laplace", "label": "record", "count": 1, "epsilon": e},),
     "randomized_response": lambda e: (
@@ -92,7 +91,7 @@ SURVEY = MadeUpData("survey", dimensions=4, visibility="public", rows=800)
 
 def render(root: Path, configuration: dict[str, Any], figures: str | None = None) -> str:
     """Run the report stage in `root` and give back its page; charts go to the folder `figures`."""
-    from privmix.stages import report
+    from privmix.pipeline.stages import report
 
     arguments = ["report", "--configuration", json.dumps(configuration)]
     for kind, name in (("html", "summary.html"), ("csv", "results.csv"), ("parquet", "results.parquet")):
@@ -105,12 +104,14 @@ def render(root: Path, configuration: dict[str, Any], figures: str | None = None
 
 def load(root: Path, configuration: dict[str, Any]) -> tuple[RunResults, Results]:
     """The run as the report stage reads it."""
-    from privmix import provenance, sweep
+    from privmix.pipeline import plan
+    from privmix.pipeline.code_version import audit_code_version
+    from privmix.pipeline.stages import report
+    from privmix.report import defects
     from privmix.report.audit_findings import mark_shared_noise
-    from privmix.stages import report
 
     with contextlib.chdir(root):
-        planned = sweep.plan(configuration)
+        planned = plan.make_plan(configuration)
         run = RunResults(
             settings=planned.settings,
             configuration=configuration,
@@ -119,7 +120,8 @@ def load(root: Path, configuration: dict[str, Any]) -> tuple[RunResults, Results
                 mark_shared_noise(report.read_outcome(job, planned) for job in planned.jobs())
             ),
             materials=report.read_materials(planned.settings),
-            provenance=provenance.here(),
+            provenance=provenance.collect_provenance(),
+            audit_code=audit_code_version(defects.load_matrix().method),
         )
     return run, Results(collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None))
 
@@ -238,7 +240,7 @@ def _write_entry(path: Path, data: MadeUpData, domain: Domain) -> None:
     path.with_suffix(".csv").write_text("person\n", encoding="utf-8")  # never read here, but it must exist
 
 
-def _write_clean(path: Path, data: MadeUpData, domain: Domain, rng: np.random.Generator) -> Fitted:
+def _write_clean(path: Path, data: MadeUpData, domain: Domain, rng: np.random.Generator) -> FittedModel:
     """Write the clean records, and give back the mixture that they come from."""
     k, d = 6, len(domain.axes)
     weights = (1 / np.arange(1, k + 1)) / (1 / np.arange(1, k + 1)).sum()
@@ -279,7 +281,7 @@ def _write_clean(path: Path, data: MadeUpData, domain: Domain, rng: np.random.Ge
         isolated=(0,) if data.isolated else (),
     )
     write_table(path, table, info)
-    return Fitted(
+    return FittedModel(
         replicate=0,
         weights=weights.tolist(),
         means=means.tolist(),
@@ -292,7 +294,7 @@ def _write_job(
     root: Path,
     data: MadeUpData,
     domain: Domain,
-    truth: Fitted,
+    truth: FittedModel,
     name: str,
     chosen: dict[str, Any],
     trust: str,
@@ -335,7 +337,7 @@ def _write_job(
                 measured |= {"mia_worst_record_auc": auc, "mia_worst_record_auc_low": auc - 0.2}
                 measured["mia_worst_record_auc_high"] = min(auc + 0.2, 1.0)
         rows += [{**shown, "replicate": replicate, "metric": m, "value": v} for m, v in measured.items()]
-    privacy = Privacy(
+    privacy = PrivacyStatement(
         budget_epsilon=epsilon,
         budget_delta=1e-6,
         epsilon=epsilon,
@@ -359,7 +361,7 @@ def _write_job(
         parameters={key: value for key, value in chosen.items() if key != "method"},
         privacy=privacy,
         models=tuple(models),
-        replay=Verdict(runs=replicates, releases=210 * replicates, used=0.93)
+        replay=ReplayVerdict(runs=replicates, releases=210 * replicates, used=0.93)
         if private and not fails
         else None,
         failure=failure,
@@ -401,11 +403,11 @@ def _attacks(method: str, epsilon: float) -> dict[str, float]:
 
 def _write_audit(root: Path, name: str, chosen: dict[str, Any], epsilon: float, delta: float) -> None:
     share = 0.86 if delta else 0.4
-    bound = Bound(
+    bound = EpsilonBound(
         pair="far corner", score="likelihood ratio", theorem="Gaussian AUC" if delta else "pure AUC", auc=0.7,
         lower=share * epsilon, alarm=0.97 * share * epsilon,
     )  # fmt: skip
-    audit = Audit(
+    audit = AuditFile(
         notice=BENCHMARK_NOTICE,
         mechanism=name,
         method=chosen["method"],
@@ -414,15 +416,15 @@ def _write_audit(root: Path, name: str, chosen: dict[str, Any], epsilon: float, 
         delta=delta,
         runs=500,
         bounds=[bound],
-        replay=Verdict(runs=3, releases=63, used=0.99),
+        replay=ReplayVerdict(runs=3, releases=63, used=0.99),
         seconds=4.0,
     )
     write_json(root / f"data/audits/{name}/eps-{epsilon:g}.json", audit)
 
 
 def _model(
-    truth: Fitted, data: MadeUpData, noise: float, replicate: int, method: str, epsilon: float, rng
-) -> Fitted:
+    truth: FittedModel, data: MadeUpData, noise: float, replicate: int, method: str, epsilon: float, rng
+) -> FittedModel:
     means = np.array(truth.means)
     if noise:
         means = means * (1 - 0.5 * noise) + 0.25 * noise * rng.normal(size=means.shape)
@@ -443,7 +445,7 @@ def _model(
                     chebyshev=(guess - 4.47 * error, guess + 4.47 * error),
                 )
             )
-    return Fitted(
+    return FittedModel(
         replicate=replicate,
         weights=truth.weights,
         means=means.tolist(),

@@ -40,7 +40,7 @@ def plain_words(sentences):
 
 
 def test_gaussian_releases_together_are_one_gaussian(run):
-    row = {"kind": "gaussian", "label": "moments", "count": 1, "multiplier": 1 / MU}
+    row = {"kind": "gaussian", "label": "moments", "count": 1, "noise_multiplier": 1 / MU}
     words = plain_words(joint_cost(with_ledgers(run, epsilon=1.0, delta=1e-6, ledger=(row,)), "checkins"))
     two, six = gaussian_epsilon(MU * 2**0.5, 2e-6), gaussian_epsilon(MU * 6**0.5, 6e-6)
     assert (
@@ -57,7 +57,7 @@ def test_gaussian_releases_together_are_one_gaussian(run):
 
 @pytest.mark.parametrize("kind", ["sampled_gaussian", "of tomorrow"])
 def test_what_cannot_be_added_up_quickly_counts_with_its_claim(run, kind):
-    row = {"kind": kind, "label": "gradient", "count": 9, "multiplier": 9.0, "rate": 0.1}
+    row = {"kind": kind, "label": "gradient", "count": 9, "noise_multiplier": 9.0, "rate": 0.1}
     words = plain_words(joint_cost(with_ledgers(run, epsilon=1.0, delta=1e-6, ledger=(row,)), "checkins"))
     assert "(2 models) would cost at most ε = 2, δ = 2·10⁻⁶ for one record replaced by any other. An" in words
 

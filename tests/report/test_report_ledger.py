@@ -1,13 +1,13 @@
 from making import make_domain
 
 from privmix.artefacts.model import ModelFile
-from privmix.artefacts.statement import Privacy
+from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.report.ledger import exceeds_budget, group, split, theorem
 
 
 def test_releases_that_differ_in_an_index_are_one_line_with_their_range():
     rows = tuple(
-        {"kind": "gaussian", "label": f"means, iteration {i}", "count": 2, "multiplier": 3.0 + i}
+        {"kind": "gaussian", "label": f"means, iteration {i}", "count": 2, "noise_multiplier": 3.0 + i}
         for i in range(4)
     )
     (line,) = group(rows)
@@ -20,7 +20,7 @@ def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
     lines = group(
         (
             {"kind": "laplace", "label": "weights", "count": 10, "epsilon": 0.01},
-            {"kind": "gaussian", "label": "weights", "count": 1, "multiplier": 5.0},
+            {"kind": "gaussian", "label": "weights", "count": 1, "noise_multiplier": 5.0},
             {"kind": "randomized_response", "label": "a_race", "count": 1, "epsilon": 0.2 / 3},
             {"kind": "decomposition", "label": "tree", "count": 1, "epsilon": 0.5},
         )
@@ -41,7 +41,7 @@ def model_of(rows, *, geographic=True, epsilon=1.0):
     domain = make_domain(dimensions=2 if geographic else 3)
     return ModelFile(
         notice="", domain=domain, mechanism="m", method="laplace_input", parameters={},
-        privacy=Privacy(ledger=rows, epsilon=epsilon, **COMMON), models=(),
+        privacy=PrivacyStatement(ledger=rows, epsilon=epsilon, **COMMON), models=(),
     )  # fmt: skip
 
 
@@ -81,19 +81,27 @@ COMMON = {
 
 
 def test_a_claim_above_its_budget_is_seen():
-    assert not exceeds_budget(Privacy(epsilon=1.0, ledger=(), **COMMON))
-    assert exceeds_budget(Privacy(epsilon=1.01, ledger=(), **COMMON))
+    assert not exceeds_budget(PrivacyStatement(epsilon=1.0, ledger=(), **COMMON))
+    assert exceeds_budget(PrivacyStatement(epsilon=1.01, ledger=(), **COMMON))
 
 
 def test_a_private_choice_is_added_to_what_the_theorem_gives():
     choice = {"kind": "selection", "label": "number of Gaussians", "count": 1, "epsilon": 0.1}
-    assert "choice" not in theorem(Privacy(epsilon=1.0, ledger=(), **COMMON))
-    assert "choice is added" in theorem(Privacy(epsilon=1.0, ledger=(choice,), **COMMON))
+    assert "choice" not in theorem(PrivacyStatement(epsilon=1.0, ledger=(), **COMMON))
+    assert "choice is added" in theorem(PrivacyStatement(epsilon=1.0, ledger=(choice,), **COMMON))
 
 
 def test_releases_on_a_sample_are_told_with_their_rate():
     (line,) = group(
-        ({"kind": "sampled_gaussian", "label": "gradient", "count": 100, "multiplier": 2.5, "rate": 0.04},)
+        (
+            {
+                "kind": "sampled_gaussian",
+                "label": "gradient",
+                "count": 100,
+                "noise_multiplier": 2.5,
+                "rate": 0.04,
+            },
+        )
     )
     assert (line.kind, line.count) == ("Gaussian noise on a random sample", 100)
     assert "2.5" in line.noise

@@ -7,7 +7,7 @@ import made_up_run
 import pytest
 from made_up_run import HOMES, SURVEY, USUAL, WIDTHS
 
-from privmix.evaluate.limits import swap_ceiling
+from privmix.attacks.limits import swap_auc_ceiling
 from privmix.report.knowledge import thresholds
 from privmix.report.results import Results
 from privmix.report.sections import attack, frontier
@@ -115,7 +115,7 @@ def test_an_attack_is_held_against_the_worst_case(made, epsilon):
             update={"evaluation": run.settings.evaluation.model_copy(update={"worst_record_runs": 500})}
         ),
     )
-    assert swap_ceiling(outcome.limiting_epsilon, 0.0, "replace_one") > 0.999
+    assert swap_auc_ceiling(outcome.limiting_epsilon, 0.0, "replace_one") > 0.999
     assert not broken_claims(many, Results(caught), outcome)
     # Were the claim one for any two records at this ε, the same attack would break it.
     model = outcome.model.model_copy(

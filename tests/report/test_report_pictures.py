@@ -6,7 +6,7 @@ import pytest
 
 from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts
 from privmix.artefacts.domain import Axis, Domain
-from privmix.artefacts.fitted import Fitted
+from privmix.artefacts.fitted_model import FittedModel
 from privmix.report import model_plot
 from privmix.report.figures import SERIES, VARIABLES, drawing, series, spread, svg
 from privmix.report.run import SHOWN_POINTS, sample_material
@@ -31,8 +31,8 @@ def clean_data(rows: int = 50, visibility: str = "public", geographic: bool = Tr
     return CleanData(info, points, {}, np.arange(rows, dtype=np.uint64), np.ones(rows, dtype=bool))
 
 
-def model(mean=(0.1, 0.2), deviation=(0.01, 0.02)) -> Fitted:
-    return Fitted(
+def model(mean=(0.1, 0.2), deviation=(0.01, 0.02)) -> FittedModel:
+    return FittedModel(
         replicate=0, weights=[1.0], means=[list(mean)],
         covariances=[np.diag(np.square(deviation)).tolist()], seconds=0.0,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import made_up_run
 import pytest
 from snakemake.cli import get_argument_parser
 
-from privmix import sweep
+from privmix.pipeline import plan
 from privmix.report.format import megabytes
 from privmix.report.run import JobUsage, StageUsage, parse_benchmark, summarize_stage
 
@@ -91,14 +91,14 @@ def test_memory_has_a_fitting_unit(value, text):
 
 def test_every_stage_has_the_benchmarks_of_its_own_jobs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    planned = sweep.plan(made_up_run.write_run(tmp_path))
-    assert planned.measured("clean") == [
+    planned = plan.make_plan(made_up_run.write_run(tmp_path))
+    assert planned.benchmark_paths("clean") == [
         "logs/benchmarks/clean/checkins.tsv",
         "logs/benchmarks/clean/survey.tsv",
     ]
-    assert len(planned.measured("fit")) == len(planned.jobs())
-    assert not any("dp_em" in path or "non_private" in path for path in planned.measured("privatise"))
-    assert not any("inf" in path or "survey" in path for path in planned.measured("audit"))
+    assert len(planned.benchmark_paths("fit")) == len(planned.jobs())
+    assert not any("dp_em" in path or "non_private" in path for path in planned.benchmark_paths("privatise"))
+    assert not any("inf" in path or "survey" in path for path in planned.benchmark_paths("audit"))
 
 
 def test_the_card_says_how_to_make_the_page_again(rendered):

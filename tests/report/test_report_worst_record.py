@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_up_run import CHECKINS, METHODS
 
-from privmix.evaluate.limits import auc_ceiling
+from privmix.attacks.limits import auc_ceiling
 from privmix.report.results import Results
 from privmix.report.sections.answer import answers
 from privmix.report.sections.attack import attack_rows

@@ -61,7 +61,7 @@ def _first_job(runner: subprocess.Popen, stage: str) -> psutil.Process:
                 words = process.cmdline()
             except psutil.Error:
                 continue
-            if f"privmix.stages.{stage}" in words and "python" in Path(words[0]).name:
+            if f"privmix.pipeline.stages.{stage}" in words and "python" in Path(words[0]).name:
                 return process
         time.sleep(0.01)
     raise AssertionError(f"no job of stage {stage} was seen")

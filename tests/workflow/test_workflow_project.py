@@ -1,6 +1,5 @@
 """The project's own order: lint, format, layers, dependencies, generated files."""
 
-import ast
 import re
 import subprocess
 import sys
@@ -10,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from privmix import provenance, schema
+from privmix.cli import schema
 from privmix.mechanisms import registry
-from privmix.sweep import plan
+from privmix.pipeline.plan import make_plan
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(sys.executable).parent
@@ -45,12 +44,12 @@ def test_both_configurations_are_valid(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(ROOT)
     default = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     full = yaml.safe_load((ROOT / "config/full.yaml").read_text())
-    assert len(plan(default).jobs()) > 50
+    assert len(make_plan(default).jobs()) > 50
     laid_over = {**default, **full, "mechanisms": {**default["mechanisms"]}}
     for name, mechanism in full["mechanisms"].items():
         laid_over["mechanisms"][name] = {**default["mechanisms"].get(name, {}), **mechanism}
     laid_over["components"] = {**default["components"], **full["components"]}
-    assert "gowalla" in plan(laid_over).entries
+    assert "gowalla" in make_plan(laid_over).entries
 
 
 def _declared() -> list[str]:
@@ -90,45 +89,43 @@ def test_the_lock_satisfies_every_dependency_with_hashes():
         assert all(SpecifierSet(wanted).contains(version) for version in locked[name]), name
 
 
-# Imports point down: a module may import only from groups that stand after its own, or from its own.
-LAYERS = ["cli", "stages", "publish", "sweep", "resources", "schema", "report", "evaluate", "mechanisms", "privacy",
-          "mixture", "clean", "catalog", "settings", "artefacts", "provenance", "errors"]  # fmt: skip
-FORBIDDEN = {("privacy", "mixture"), ("privacy", "artefacts"), ("mixture", "artefacts"), ("privacy", "catalog"),
-             ("mixture", "clean"), ("mixture", "catalog"), ("mechanisms", "catalog")}  # fmt: skip
-# `privmix catalog check` cleans what it has fetched; the CLI is the top of everything.
-EXCEPTIONS = {("catalog.cli", "clean"), ("catalog.cli", "stages"), ("sweep", "mechanisms"), ("cli", "stages")}
+def _package_map(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "docs/package_map.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def _imported(path: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("privmix"):
-            names |= {node.module} if node.module != "privmix" else {f"privmix.{a.name}" for a in node.names}
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names if alias.name.startswith("privmix.")}
-    return {name.split(".", 1)[1] for name in names if "." in name}
+def test_imports_point_down_and_the_map_of_packages_is_current():
+    done = _package_map("--check")
+    assert done.returncode == 0, done.stderr
 
 
-def test_imports_point_down():
-    for path in sorted(provenance.PACKAGE.rglob("*.py")):
-        module = ".".join(path.relative_to(provenance.PACKAGE).with_suffix("").parts).removesuffix(
-            ".__init__"
-        )
-        if module == "__init__":
-            continue
-        group = module.split(".")[0]
-        for name in _imported(path):
-            other = name.split(".")[0]
-            if other == group or (module, other) in EXCEPTIONS:
-                continue
-            assert LAYERS.index(other) > LAYERS.index(group), f"{module} imports {name}"
-            assert (group, other) not in FORBIDDEN, f"{module} imports {name}"
+@pytest.mark.parametrize(
+    "edge",
+    [
+        ("privacy", "mixture"),
+        ("mixture", "artefacts"),
+        ("mechanisms", "catalog"),
+        ("audit", "attacks"),
+        ("report", "pipeline"),
+        ("catalog", "cli"),
+        ("errors", "settings"),
+        ("unknown", "errors"),
+    ],
+)
+def test_an_import_that_does_not_point_down_is_noticed(
+    edge: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import package_map
+
+    assert package_map.violations([edge]) == [edge]
+    assert package_map.violations([("cli", "errors"), ("release", "report"), ("mechanisms", "privacy")]) == []
 
 
 def test_swept_jobs_import_nothing_heavy():
     heavy = {"pandas", "scipy", "sklearn", "seaborn", "matplotlib", "dp_accounting", "numba"}
     for stage in ("privatise", "fit", "evaluate"):
-        modules = ", ".join([f"privmix.stages.{stage}", *map(registry.module_of, registry.METHODS)])
+        modules = ", ".join([f"privmix.pipeline.stages.{stage}", *map(registry.module_of, registry.METHODS)])
         code = f"import sys, {modules}; print(sorted(set(sys.modules) & {heavy!r}))"
         said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         assert said.strip() == "[]", f"{stage} imports {said}"

@@ -129,7 +129,9 @@ def test_editing_the_noise_reruns_everything_after_clean(project: Project):
 
 
 def test_editing_one_mechanism_reruns_its_chain_alone(project: Project):
-    project.edit("src/privmix/mechanisms/dp_em.py", "LARGEST_VARIANCE = 1.0", "LARGEST_VARIANCE = 0.9")
+    project.edit(
+        "src/privmix/mechanisms/central/dp_em.py", "LARGEST_VARIANCE = 1.0", "LARGEST_VARIANCE = 0.9"
+    )
     assert project.planned() == chain("dp_em_ggg_exact")
 
 
@@ -152,9 +154,9 @@ def test_changing_the_attack_reruns_evaluation_alone(project: Project):
 
 
 def test_editing_an_attack_refits_nothing_but_editing_the_replay_does(project: Project):
-    project.edit("src/privmix/evaluate/attribute.py", "\ndef ", "\nEDITED = 1\n\n\ndef ")
+    project.edit("src/privmix/attacks/attribute.py", "\ndef ", "\nEDITED = 1\n\n\ndef ")
     assert project.planned() == {("evaluate", *job) for job in ALL} | REPORT
-    project.edit("src/privmix/evaluate/audit/gate.py", "RUNS = 3", "RUNS = 4")
+    project.edit("src/privmix/audit/replay.py", "RUNS = 3", "RUNS = 4")
     audits = {("audit", *job) for job in PRIVATE}  # have replays of their own
     assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response") - audits
 
@@ -164,7 +166,7 @@ def test_more_runs_of_the_audit_rerun_the_audit_alone(project: Project):
 
 
 def test_editing_the_game_reruns_the_audit_alone(project: Project):
-    project.edit("src/privmix/evaluate/audit/game.py", "MAIN = 0.8", "MAIN = 0.7")
+    project.edit("src/privmix/audit/game.py", "MAIN = 0.8", "MAIN = 0.7")
     assert project.planned() == {("audit", *job) for job in PRIVATE} | REPORT
 
 

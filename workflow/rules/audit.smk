@@ -1,10 +1,10 @@
 rule audit:
     output:
-        audit=sweep.AUDIT,
+        audit=plan.AUDIT,
     log:
         "logs/audit/{mechanism}/eps-{epsilon}.log",
     benchmark:
-        sweep.BENCHMARKS["audit"]
+        plan.BENCHMARKS["audit"]
     conda:
         "../../environment.yml"
     threads: 1
@@ -15,5 +15,5 @@ rule audit:
         code=method_code("audit"),
         job=audit_arguments,
     shell:
-        "python -m privmix.stages.audit {params.job:q} "
+        "python -m privmix.pipeline.stages.audit {params.job:q} "
         "--output {output.audit:q} 2>&1 | tee {log:q}"

@@ -1,7 +1,7 @@
 rule catalog:
     input:
         entries=catalog_entries,
-        clean=expand(sweep.CLEAN, dataset=SWEEP.settings.datasets),
+        clean=expand(plan.CLEAN, dataset=PLAN.settings.datasets),
     output:
         html="reports/catalog.html",
         package="data/datapackage.json",
@@ -16,9 +16,9 @@ rule catalog:
         mem_mb=memory,
         runtime=minutes(),
     params:
-        code=lambda wildcards: code_version("privmix.stages.catalog"),
-        entries=catalog_digest,
+        code=lambda wildcards: code_version("privmix.pipeline.stages.catalog"),
+        entries=digest_of_catalog,
         configuration=catalog_configuration,
     shell:
-        "python -m privmix.stages.catalog --configuration {params.configuration:q} "
+        "python -m privmix.pipeline.stages.catalog --configuration {params.configuration:q} "
         "--html {output.html:q} --package {output.package:q} 2>&1 | tee {log:q}"

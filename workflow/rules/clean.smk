@@ -1,13 +1,13 @@
 rule clean:
     input:
         entry=entry,
-        raw=sweep.RAW,
+        raw=plan.RAW,
     output:
-        clean=sweep.CLEAN,
+        clean=plan.CLEAN,
     log:
         "logs/clean/{dataset}.log",
     benchmark:
-        sweep.BENCHMARKS["clean"]
+        plan.BENCHMARKS["clean"]
     conda:
         "../../environment.yml"
     threads: 1
@@ -17,9 +17,9 @@ rule clean:
     params:
         code=stage_code("clean"),
         entry=entry_digest(*ENTRY_SECTIONS),
-        seed=SWEEP.settings.master_seed,
+        seed=PLAN.settings.master_seed,
         overridden=lambda wildcards: "--overridden" if override(wildcards) else "",
     shell:
-        "python -m privmix.stages.clean --entry {input.entry:q} --raw {input.raw:q} "
+        "python -m privmix.pipeline.stages.clean --entry {input.entry:q} --raw {input.raw:q} "
         "--key data/.pseudonym.key --master-seed {params.seed} {params.overridden} "
         "--output {output.clean:q} 2>&1 | tee {log:q}"

@@ -5,18 +5,18 @@ import sys
 import textwrap
 from pathlib import Path
 
-from privmix import resources as needs
-from privmix import sweep
-from privmix.artefacts.part import dumps
-from privmix.catalog import store
+from privmix.artefacts.io import compact_json
+from privmix.catalog.entry import catalog_digest, entry_paths
 from privmix.clean import ENTRY_SECTIONS
 from privmix.errors import UserError
 from privmix.mechanisms.registry import module_of
-from privmix.provenance import code_version
-from privmix.stages import picture
+from privmix.pipeline import plan
+from privmix.pipeline import resources as needs
+from privmix.pipeline.code_version import code_version
+from privmix.pipeline.stages import picture
 
 try:
-    SWEEP = sweep.plan(config)
+    PLAN = plan.make_plan(config)
 except UserError as error:
     sys.exit(f"privmix: {error}")
 
@@ -32,26 +32,26 @@ SAID_BEFORE = SAID.stat().st_mtime_ns if SAID.exists() else None
 
 
 wildcard_constraints:
-    dataset="|".join(SWEEP.settings.datasets),
-    mechanism="|".join(SWEEP.mechanisms),
+    dataset="|".join(PLAN.settings.datasets),
+    mechanism="|".join(PLAN.mechanisms),
     epsilon=r"[0-9.e+-]+|inf",
 
 
 def entry(wildcards):
     """The catalog entry; ancient, because the digests of its sections say what changed."""
-    return ancient(str(SWEEP.entry_paths[wildcards.dataset]))
+    return ancient(str(PLAN.entry_paths[wildcards.dataset]))
 
 
 def entry_digest(*sections):
     """The sections of the catalog entry that a rule depends on."""
-    return lambda wildcards: SWEEP.entries[wildcards.dataset].digest(*sections)
+    return lambda wildcards: PLAN.entries[wildcards.dataset].digest(*sections)
 
 
 def entries_of(wildcards):
     """The catalog entries that a job reads: of its dataset, of none for an audit, or of all."""
     if "dataset" in wildcards.keys():
-        return [SWEEP.entries[wildcards.dataset]]
-    return [] if "mechanism" in wildcards.keys() else SWEEP.entries.values()
+        return [PLAN.entries[wildcards.dataset]]
+    return [] if "mechanism" in wildcards.keys() else PLAN.entries.values()
 
 
 def memory(wildcards, attempt):
@@ -65,7 +65,7 @@ def minutes(fits=lambda wildcards: 0):
     def runtime(wildcards, attempt):
         gaussians = 0
         if "dataset" in wildcards.keys():
-            gaussians = max(SWEEP.settings.components_for(wildcards.dataset))
+            gaussians = max(PLAN.settings.components_for(wildcards.dataset))
         return needs.minutes(
             entries_of(wildcards), gaussians * fits(wildcards), attempt
         )
@@ -75,58 +75,58 @@ def minutes(fits=lambda wildcards: 0):
 
 def attacks(wildcards):
     """How many models attacks fit: shadows, and those with and without the isolated person."""
-    isolated = SWEEP.entries[wildcards.dataset].isolated
-    games = 2 * SWEEP.settings.evaluation.worst_record_runs if isolated else 0
-    return games + SWEEP.settings.shadows_for(
+    isolated = PLAN.entries[wildcards.dataset].isolated
+    games = 2 * PLAN.settings.evaluation.worst_record_runs if isolated else 0
+    return games + PLAN.settings.shadows_for(
         wildcards.mechanism, float(wildcards.epsilon)
     )
 
 
 def stage_code(stage):
     """The version of a stage's code, found when a job of it is planned: a cluster's jobs load only their own."""
-    return lambda wildcards: code_version(f"privmix.stages.{stage}")
+    return lambda wildcards: code_version(f"privmix.pipeline.stages.{stage}")
 
 
 def download_code(wildcards):
     """The version of the code that makes a raw file; a download is what its checksum says, whatever fetched it."""
-    if SWEEP.entries[wildcards.dataset].source.kind == "url":
+    if PLAN.entries[wildcards.dataset].source.kind == "url":
         return "checksum"
-    return code_version("privmix.stages.download")
+    return code_version("privmix.pipeline.stages.download")
 
 
 def local_source(wildcards):
     """The file on this machine that is read instead of a download, if any."""
-    path = SWEEP.local_source(wildcards.dataset)
+    path = PLAN.local_source(wildcards.dataset)
     return [] if path is None else str(path)
 
 
 def override(wildcards):
     """Where the configuration says to read the dataset from, if it does."""
-    path = SWEEP.settings.sources.get(wildcards.dataset)
+    path = PLAN.settings.sources.get(wildcards.dataset)
     return ["--override", path] if path else []
 
 
 def is_local(wildcards):
     """Whether the mechanism randomises each record before anyone stores it."""
-    return SWEEP.mechanisms[wildcards.mechanism].randomises_records
+    return PLAN.mechanisms[wildcards.mechanism].randomises_records
 
 
 def seen_by_fit(wildcards):
     """What a mechanism's fit may see: the records, or their reports alone."""
-    return sweep.PRIVATE if is_local(wildcards) else sweep.CLEAN
+    return plan.PRIVATE if is_local(wildcards) else plan.CLEAN
 
 
 def reports_of(wildcards):
     """The reports of a local mechanism; nothing for a central one."""
-    return sweep.PRIVATE if is_local(wildcards) else []
+    return plan.PRIVATE if is_local(wildcards) else []
 
 
 def job_arguments(wildcards):
     """The arguments that privatise, fit and evaluate share."""
-    settings = SWEEP.settings
+    settings = PLAN.settings
     return [
         *("--mechanism", wildcards.mechanism),
-        *("--parameters", SWEEP.parameters(wildcards.mechanism)),
+        *("--parameters", PLAN.parameters(wildcards.mechanism)),
         *("--epsilon", wildcards.epsilon),
         *("--delta", settings.delta),
         *("--components", *settings.components_for(wildcards.dataset)),
@@ -138,7 +138,7 @@ def job_arguments(wildcards):
 
 def shadow_arguments(wildcards):
     """How many shadow models attack this job's mechanism, and on how many records; nothing where none does."""
-    settings = SWEEP.settings
+    settings = PLAN.settings
     number = settings.shadows_for(wildcards.mechanism, float(wildcards.epsilon))
     if not number:
         return []
@@ -148,10 +148,10 @@ def shadow_arguments(wildcards):
 
 def release_arguments(wildcards):
     """The arguments of a release: the mechanism's, and what all releases may cost; no seed, no replicates."""
-    settings = SWEEP.settings
+    settings = PLAN.settings
     return [
         *("--mechanism", wildcards.mechanism),
-        *("--parameters", SWEEP.parameters(wildcards.mechanism)),
+        *("--parameters", PLAN.parameters(wildcards.mechanism)),
         *("--epsilon", wildcards.epsilon),
         *("--delta", settings.delta),
         *("--components", *settings.components_for(wildcards.dataset)),
@@ -165,23 +165,23 @@ def release_arguments(wildcards):
 def method_code(stage):
     """The version of the code that a stage runs for the mechanism's method."""
     return lambda wildcards: code_version(
-        f"privmix.stages.{stage}",
-        module_of(SWEEP.settings.mechanisms[wildcards.mechanism].method),
+        f"privmix.pipeline.stages.{stage}",
+        module_of(PLAN.settings.mechanisms[wildcards.mechanism].method),
     )
 
 
 def all_scores():
     """The scores of every job of the sweep."""
-    return [job.path(sweep.SCORES) for job in SWEEP.jobs()]
+    return [job.path(plan.SCORES) for job in PLAN.jobs()]
 
 
 def audit_arguments(wildcards):
     """What an audit depends on: no dataset, but whom the datasets ask to be protected."""
-    settings = SWEEP.settings
-    kinds = [word for kind in SWEEP.kinds() for word in ("--kind", *kind)]
+    settings = PLAN.settings
+    kinds = [word for kind in PLAN.kinds() for word in ("--kind", *kind)]
     return [
         *("--mechanism", wildcards.mechanism),
-        *("--parameters", SWEEP.parameters(wildcards.mechanism)),
+        *("--parameters", PLAN.parameters(wildcards.mechanism)),
         *("--epsilon", wildcards.epsilon),
         *("--delta", settings.delta),
         *kinds,
@@ -193,24 +193,24 @@ def audit_arguments(wildcards):
 def all_audits():
     """The audit of every private mechanism at every epsilon."""
     return sorted(
-        {job.path(sweep.AUDIT) for job in SWEEP.jobs() if job.epsilon < float("inf")}
+        {job.path(plan.AUDIT) for job in PLAN.jobs() if job.epsilon < float("inf")}
     )
 
 
 def catalog_entries(wildcards):
     """Every entry of the catalog, in the run or not; ancient, because their digest says what changed."""
-    return [ancient(str(path)) for path in store.paths(SWEEP.settings.catalog_dirs)]
+    return [ancient(str(path)) for path in entry_paths(PLAN.settings.catalog_dirs)]
 
 
-def catalog_digest(wildcards):
+def digest_of_catalog(wildcards):
     """What the catalog says; a broken entry that no run needs stops nothing but is on the page."""
-    return store.digest(SWEEP.settings.catalog_dirs)
+    return catalog_digest(PLAN.settings.catalog_dirs)
 
 
 def catalog_configuration(wildcards):
     """The keys that say which files a dataset goes through."""
     keys = ("catalog_dirs", "datasets", "sources", "mechanisms", "epsilons")
-    return dumps({key: config[key] for key in keys if key in config})
+    return compact_json({key: config[key] for key in keys if key in config})
 
 
 def incomplete_report():
@@ -224,9 +224,9 @@ def incomplete_report():
         [
             "python",
             "-m",
-            "privmix.stages.report",
+            "privmix.pipeline.stages.report",
             "--configuration",
-            dumps(config),
+            compact_json(config),
             *kinds,
         ]
     )

@@ -3,11 +3,11 @@ rule download:
         entry=entry,
         local=local_source,
     output:
-        raw=sweep.RAW,
+        raw=plan.RAW,
     log:
         "logs/download/{dataset}.log",
     benchmark:
-        sweep.BENCHMARKS["download"]
+        plan.BENCHMARKS["download"]
     conda:
         "../../environment.yml"
     threads: 1
@@ -16,5 +16,5 @@ rule download:
         source=entry_digest("source"),
         override=override,
     shell:
-        "python -m privmix.stages.download --entry {input.entry:q} "
+        "python -m privmix.pipeline.stages.download --entry {input.entry:q} "
         "{params.override:q} --output {output.raw:q} 2>&1 | tee {log:q}"

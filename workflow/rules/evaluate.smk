@@ -1,14 +1,14 @@
 rule evaluate:
     input:
-        clean=sweep.CLEAN,
+        clean=plan.CLEAN,
         private=reports_of,
-        model=sweep.MODEL,
+        model=plan.MODEL,
     output:
-        scores=sweep.SCORES,
+        scores=plan.SCORES,
     log:
         "logs/evaluate/{dataset}/{mechanism}/eps-{epsilon}.log",
     benchmark:
-        sweep.BENCHMARKS["evaluate"]
+        plan.BENCHMARKS["evaluate"]
     conda:
         "../../environment.yml"
     threads: 1
@@ -18,14 +18,14 @@ rule evaluate:
     params:
         code=method_code("evaluate"),
         job=job_arguments,
-        rates=SWEEP.settings.evaluation.false_positive_rates,
-        runs=SWEEP.settings.evaluation.worst_record_runs,
-        records=SWEEP.settings.evaluation.worst_record_records,
+        rates=PLAN.settings.evaluation.false_positive_rates,
+        runs=PLAN.settings.evaluation.worst_record_runs,
+        records=PLAN.settings.evaluation.worst_record_records,
         shadows=shadow_arguments,
-        person=lambda wildcards: SWEEP.entries[wildcards.dataset].isolated[:1],
+        person=lambda wildcards: PLAN.entries[wildcards.dataset].isolated[:1],
         reports=lambda wildcards: "--private" if is_local(wildcards) else "",
     shell:
-        "python -m privmix.stages.evaluate {params.job:q} --clean {input.clean:q} "
+        "python -m privmix.pipeline.stages.evaluate {params.job:q} --clean {input.clean:q} "
         "--model {input.model:q} {params.reports} {input.private:q} "
         "--false-positive-rates {params.rates} --worst-record-runs {params.runs} "
         "--worst-record-records {params.records} {params.shadows:q} "

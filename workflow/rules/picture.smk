@@ -19,5 +19,5 @@ rule picture:
         code=stage_code("picture"),
         browser=browser,
     shell:
-        "python -m privmix.stages.picture --browser {params.browser:q} --html {input.html:q} "
+        "python -m privmix.pipeline.stages.picture --browser {params.browser:q} --html {input.html:q} "
         "--output {output.png:q} 2>&1 | tee {log:q}"

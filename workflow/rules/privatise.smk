@@ -1,12 +1,12 @@
 rule privatise:
     input:
-        clean=sweep.CLEAN,
+        clean=plan.CLEAN,
     output:
-        private=sweep.PRIVATE,
+        private=plan.PRIVATE,
     log:
         "logs/privatise/{dataset}/{mechanism}/eps-{epsilon}.log",
     benchmark:
-        sweep.BENCHMARKS["privatise"]
+        plan.BENCHMARKS["privatise"]
     conda:
         "../../environment.yml"
     threads: 1
@@ -16,7 +16,7 @@ rule privatise:
     params:
         code=method_code("privatise"),
         job=job_arguments,
-        strict=["--strict"] if SWEEP.settings.audit.strict else [],
+        strict=["--strict"] if PLAN.settings.audit.strict else [],
     shell:
-        "python -m privmix.stages.privatise {params.job:q} {params.strict:q} "
+        "python -m privmix.pipeline.stages.privatise {params.job:q} {params.strict:q} "
         "--clean {input.clean:q} --output {output.private:q} 2>&1 | tee {log:q}"

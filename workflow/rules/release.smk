@@ -4,9 +4,9 @@
 rule release:
     input:
         entry=entry,
-        clean=ancient(sweep.CLEAN),
+        clean=ancient(plan.CLEAN),
     output:
-        folder=protected(directory(sweep.RELEASE)),
+        folder=protected(directory(plan.RELEASE)),
     log:
         "logs/release/{dataset}/{mechanism}/eps-{epsilon}.log",
     conda:
@@ -18,5 +18,5 @@ rule release:
     params:
         job=release_arguments,
     shell:
-        "python -m privmix.stages.release {params.job:q} --entry {input.entry:q} "
+        "python -m privmix.pipeline.stages.release {params.job:q} --entry {input.entry:q} "
         "--clean {input.clean:q} --output {output.folder:q} 2>&1 | tee {log:q}"

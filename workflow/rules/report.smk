@@ -19,8 +19,8 @@ rule report:
         runtime=minutes(),
     params:
         code=stage_code("report"),
-        configuration=dumps(config),
+        configuration=compact_json(config),
     shell:
-        "python -m privmix.stages.report --configuration {params.configuration:q} "
+        "python -m privmix.pipeline.stages.report --configuration {params.configuration:q} "
         "--html {output.html:q} --csv {output.csv:q} --parquet {output.parquet:q} "
         "--figures {output.figures:q} 2>&1 | tee {log:q}"

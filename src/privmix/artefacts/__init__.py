@@ -1,1 +1,1 @@
-"""The files between stages, a module each, so that only those who read a file depend on what it holds."""
+"""The files between stages, one module per kind of file: a stage depends only on the kinds that it reads or writes."""

@@ -1,14 +1,14 @@
-"""The audit JSON: what attacks on crafted records prove of a mechanism's claim."""
+"""The audit JSON: lower bounds on ε from attacks on crafted records, to compare with a mechanism's claim."""
 
 from typing import Any, Literal
 
 from pydantic import Field
 
-from privmix.artefacts.part import Part
-from privmix.artefacts.verdict import Verdict
+from privmix.artefacts.io import Artefact
+from privmix.artefacts.privacy_statement import ReplayVerdict
 
 
-class Bound(Part):
+class EpsilonBound(Artefact):
     """A lower bound on ε that one score on one pair of worlds proves."""
 
     pair: str
@@ -19,7 +19,7 @@ class Bound(Part):
     alarm: float  # at 99 %, corrected likewise: above the claim it is an alarm
 
 
-class Audit(Part):
+class AuditFile(Artefact):
     """`data/audits/<mechanism>/eps-<epsilon>.json`: the game and the replay on crafted records."""
 
     notice: str
@@ -29,8 +29,8 @@ class Audit(Part):
     epsilon: float  # claimed
     delta: float
     runs: int  # of each world, of each pair
-    bounds: list[Bound]
-    replay: Verdict | None
+    bounds: list[EpsilonBound]
+    replay: ReplayVerdict | None
     notes: list[str] = Field(default_factory=list)  # what could not be measured, in sentences
     failure: str | None = None
     seconds: float

@@ -1,4 +1,4 @@
-"""The clean Parquet: the records inside the unit ball, whose they are, and which of them are for training."""
+"""The clean Parquet: records in the unit ball, the pseudonym of each record's person, and the train/holdout split."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,13 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privmix.artefacts.columns import column
 from privmix.artefacts.domain import Domain
-from privmix.artefacts.parquet import info_of, read_schema, read_table
-from privmix.artefacts.part import Part
+from privmix.artefacts.io import Artefact, numpy_column, parse_metadata, read_schema, read_table
 
 
-class RowCounts(Part):
+class RowCounts(Artefact):
     """What became of the raw rows."""
 
     read: int
@@ -26,7 +24,7 @@ class RowCounts(Part):
     holdout: int
 
 
-class CleanInfo(Part):
+class CleanInfo(Artefact):
     """Schema metadata of the clean Parquet."""
 
     domain: Domain
@@ -66,30 +64,30 @@ def clean_schema(dimensions: int, attributes: tuple[str, ...]) -> pa.Schema:
 def read_clean(path: Path) -> CleanData:
     """Read a clean Parquet into memory."""
     table = read_table(path)
-    info = info_of(table, CleanInfo)
+    info = parse_metadata(table, CleanInfo)
     domain = info.domain
     splits = table["split"].combine_chunks().dictionary.to_pylist()
     return CleanData(
         info=info,
-        points=np.column_stack([column(table, f"x{axis}") for axis in range(len(domain.axes))]),
-        codes={a.name: column(table, f"c_{a.name}") for a in domain.attributes},
-        person=column(table, "person"),
-        train=column(table, "split") == splits.index("train"),
+        points=np.column_stack([numpy_column(table, f"x{axis}") for axis in range(len(domain.axes))]),
+        codes={a.name: numpy_column(table, f"c_{a.name}") for a in domain.attributes},
+        person=numpy_column(table, "person"),
+        train=numpy_column(table, "split") == splits.index("train"),
     )
 
 
-def clean_info(path: Path) -> CleanInfo:
+def read_clean_info(path: Path) -> CleanInfo:
     """What a clean Parquet says of itself."""
-    return info_of(read_schema(path), CleanInfo)
+    return parse_metadata(read_schema(path), CleanInfo)
 
 
-def train_batches(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
+def iterate_train_points(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
     """The training points of a clean Parquet, so many rows at a time, (n, d): for `mixture.stream`."""
-    for points, _, _ in train_parts(path, rows):
+    for points, _, _ in iterate_train_records(path, rows):
         yield points
 
 
-def train_parts(
+def iterate_train_records(
     path: Path, rows: int = 2**17, *, with_persons: bool = False
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]]:
     """The training points, the codes of their attributes, and if wanted whose they are; so many rows at a time."""
@@ -104,3 +102,13 @@ def train_parts(
             read = {name: np.from_dlpack(batch.column(name))[train] for name in wanted}
             points = np.column_stack([read[name] for name in axes])
             yield points, {name.removeprefix("c_"): read[name] for name in codes}, read.get("person")
+
+
+def number_persons(person: np.ndarray) -> np.ndarray:
+    """The number of each record's owner, from 0, in the order of their first records.
+
+    Pseudonyms are hashes with a key of this machine. In their order sums over people would differ from those of another
+    machine in the last digits.
+    """
+    _, first, whose = np.unique(person, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[whose]

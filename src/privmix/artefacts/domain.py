@@ -1,13 +1,13 @@
-"""The public domain of a dataset: its coordinates, its attributes, who is protected; nothing of any record."""
+"""The public domain of a dataset: coordinates, attributes, privacy unit. It contains nothing from any record."""
 
 from typing import Literal
 
 import numpy as np
 
-from privmix.artefacts.part import Part
+from privmix.artefacts.io import Artefact
 
 
-class Axis(Part):
+class Axis(Artefact):
     """One coordinate of the mixture: normalised = (value - centre) * scale."""
 
     name: str
@@ -21,7 +21,7 @@ class Axis(Part):
     scale: float
 
 
-class Attribute(Part):
+class Attribute(Artefact):
     """A categorical attribute with its public list of values; a record stores the index."""
 
     name: str
@@ -29,7 +29,7 @@ class Attribute(Part):
     values: tuple[str, ...]
 
 
-class Domain(Part):
+class Domain(Artefact):
     """What is public about a dataset, and all that a local mechanism's fit may know of it."""
 
     dataset: str
@@ -64,6 +64,6 @@ class Domain(Part):
         """Original units to normalised coordinates."""
         return (values - [axis.centre for axis in self.axes]) * [axis.scale for axis in self.axes]
 
-    def restore(self, points: np.ndarray) -> np.ndarray:
+    def denormalise(self, points: np.ndarray) -> np.ndarray:
         """Normalised coordinates back to original units."""
         return points / [axis.scale for axis in self.axes] + [axis.centre for axis in self.axes]

@@ -1,13 +1,12 @@
-"""The model JSON: the mixtures of all replicates, what they claim, and what their replay has shown."""
+"""The model JSON: the mixtures of all replicates, their privacy statement, and the replay's verdict."""
 
-from privmix.artefacts.fitted import Fitted
-from privmix.artefacts.statement import MechanismFile
-from privmix.artefacts.verdict import Verdict
+from privmix.artefacts.fitted_model import FittedModel
+from privmix.artefacts.privacy_statement import MechanismFile, ReplayVerdict
 
 
 class ModelFile(MechanismFile):
     """`data/models/<dataset>/<mechanism>/eps-<epsilon>.json`."""
 
-    models: tuple[Fitted, ...]
-    replay: Verdict | None = None  # of the runs that made these models; none where nothing is private
+    models: tuple[FittedModel, ...]
+    replay: ReplayVerdict | None = None  # of the runs that made these models; none where nothing is private
     failure: str | None = None  # a sentence, when the mechanism cannot work on this data

@@ -1,4 +1,4 @@
-"""The private Parquet: the reports of a local mechanism, replicate after replicate, and nothing else of the records."""
+"""The private Parquet: the reports of a local mechanism, one replicate after another, and nothing else."""
 
 import contextlib
 import itertools
@@ -11,11 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from privmix.artefacts.columns import arrow, column
-from privmix.artefacts.parquet import METADATA_KEY, info_of, read_table
-from privmix.artefacts.statement import MechanismFile
-from privmix.artefacts.verdict import Verdict
-from privmix.artefacts.writing import replacing
+from privmix.artefacts.io import (
+    METADATA_KEY,
+    atomic_write,
+    numpy_column,
+    parse_metadata,
+    read_table,
+    to_arrow,
+)
+from privmix.artefacts.privacy_statement import MechanismFile, ReplayVerdict
 
 
 class PrivateInfo(MechanismFile):
@@ -25,14 +29,14 @@ class PrivateInfo(MechanismFile):
     asked: list[dict[str, Any]]  # what each replicate was asked, where that depends on earlier answers
     seconds: list[float]  # per replicate; not in a release
     notes: list[str] = Field(default_factory=list)  # what a reader should know
-    replay: Verdict | None = None
+    replay: ReplayVerdict | None = None
     failure: str | None = None
 
 
 @contextlib.contextmanager
 def private_writer(path: Path) -> Iterator["PrivateWriter"]:
     """A private Parquet that is written part by part, and is there only if the block succeeds."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         writer = PrivateWriter(temporary)
         yield writer
         writer.close()
@@ -49,7 +53,7 @@ class PrivateWriter:
 
     def write(self, columns: Mapping[str, np.ndarray]) -> None:
         """Add rows."""
-        table = pa.table({name: arrow(values) for name, values in columns.items()})
+        table = pa.table({name: to_arrow(values) for name, values in columns.items()})
         if self._writer is None:
             # Bytes as bits of a dictionary's number, larger numbers byte by byte, rows of several as they are.
             numbers = {n: v.itemsize for n, v in columns.items() if v.ndim == 1 and v.dtype.names is None}
@@ -74,8 +78,8 @@ class PrivateWriter:
 def read_private(path: Path) -> tuple[PrivateInfo, list[dict[str, np.ndarray]]]:
     """What a private Parquet says of itself, and the columns of each replicate's reports."""
     table = read_table(path)
-    info = info_of(table, PrivateInfo)
-    columns = {name: column(table, name) for name in table.column_names}
+    info = parse_metadata(table, PrivateInfo)
+    columns = {name: numpy_column(table, name) for name in table.column_names}
     ends = np.cumsum([0, *info.reports])
     return info, [
         {name: values[start:end] for name, values in columns.items()}

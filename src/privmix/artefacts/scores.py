@@ -1,4 +1,4 @@
-"""The scores Parquet and the schema of all results: one number a row."""
+"""The scores Parquet, and the schema of all results: one number per row."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from privmix.artefacts.columns import arrow
-from privmix.artefacts.part import Part
-from privmix.artefacts.statement import Trust
+from privmix.artefacts.io import Artefact, to_arrow
+from privmix.artefacts.privacy_statement import Trust
 
 RESULT_SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("dataset", "mechanism", "method", "trust")]
@@ -19,7 +18,7 @@ RESULT_SCHEMA = pa.schema(
 RESULT_COLUMNS = tuple(RESULT_SCHEMA.names)
 
 
-class ScoresInfo(Part):
+class ScoresInfo(Artefact):
     """Schema metadata of a scores Parquet: what the report needs beside the numbers."""
 
     dataset: str
@@ -41,5 +40,5 @@ def results_table(rows: list[dict[str, Any]]) -> pa.Table:
     for field in RESULT_SCHEMA:
         values = [row[field.name] for row in rows]
         numeric = not pa.types.is_string(field.type)
-        columns.append(arrow(np.array(values, dtype=field.type.to_pandas_dtype()) if numeric else values))
+        columns.append(to_arrow(np.array(values, dtype=field.type.to_pandas_dtype()) if numeric else values))
     return pa.Table.from_arrays(columns, schema=RESULT_SCHEMA)

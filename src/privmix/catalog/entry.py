@@ -1,25 +1,35 @@
-"""What the catalog says of one dataset. Everything here is public knowledge, stated with its reason."""
+"""Catalog entries: what an entry may say of a dataset, and the YAML files that hold them.
+
+Everything in an entry is public knowledge, stated with its reason. Entries are YAML files, one per dataset, in
+folders; an entry in a later folder overrides one of the same name in an earlier folder.
+"""
 
 import datetime
 import hashlib
 import json
-from typing import Annotated, Literal, Self
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails
+
+from privmix.errors import UserError, suggest, to_user_error
 
 
-class Part(BaseModel):
+class CatalogModel(BaseModel):
     """Base of all parts of an entry: frozen, and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Licence(Part):
+class Licence(CatalogModel):
     spdx: str = Field(description="SPDX identifier, or LicenseRef-... where there is none.")
     url: str = ""
 
 
-class UrlSource(Part):
+class UrlSource(CatalogModel):
     """One file over http(s). Bytes and sha256 are those of the unpacked content."""
 
     kind: Literal["url"]
@@ -30,7 +40,7 @@ class UrlSource(Part):
     retrieved: datetime.date | None = None
 
 
-class FileSource(Part):
+class FileSource(CatalogModel):
     """A file on this machine, relative to the working directory."""
 
     kind: Literal["file"]
@@ -39,7 +49,7 @@ class FileSource(Part):
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
 
 
-class PackageSource(Part):
+class PackageSource(CatalogModel):
     """A dataset that an installed Python package carries."""
 
     kind: Literal["package"]
@@ -47,7 +57,7 @@ class PackageSource(Part):
     item: str
 
 
-class SyntheticSource(Part):
+class SyntheticSource(CatalogModel):
     """Records drawn from a known ground truth: the same for the same seed, everywhere."""
 
     kind: Literal["synthetic"]
@@ -59,7 +69,7 @@ class SyntheticSource(Part):
 Source = Annotated[UrlSource | FileSource | PackageSource | SyntheticSource, Field(discriminator="kind")]
 
 
-class Reader(Part):
+class Reader(CatalogModel):
     """How the raw file is read. Every format reads plain and gzip-compressed files alike."""
 
     format: Literal["csv", "parquet", "snap_checkins"]
@@ -72,7 +82,7 @@ class Reader(Part):
     )
 
 
-class Column(Part):
+class Column(CatalogModel):
     """One column of the raw file that is used."""
 
     name: str
@@ -92,7 +102,7 @@ class Column(Part):
     )
 
     @model_validator(mode="after")
-    def _complete(self) -> Self:
+    def _check_complete(self) -> Self:
         if self.type == "number":
             if self.lower is None or self.upper is None or not self.lower < self.upper:
                 raise ValueError(
@@ -110,7 +120,7 @@ class Column(Part):
         return self
 
 
-class Privacy(Part):
+class PrivacyUnit(CatalogModel):
     """Whom a guarantee protects. One `unit` is added, removed or replaced."""
 
     unit: Literal["record", "person"] = "record"
@@ -125,14 +135,14 @@ class Privacy(Part):
         return self.unit == "record" and self.relation == "replace_one"
 
 
-class Expected(Part):
+class ExpectedCounts(CatalogModel):
     """Public figures of the dataset; the real file is checked against them."""
 
     rows: int | None = Field(default=None, gt=0)
     persons: int | None = Field(default=None, gt=0)
 
 
-class Entry(Part):
+class Entry(CatalogModel):
     """A catalog entry: `data/catalog/<name>.yaml`."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -147,8 +157,8 @@ class Entry(Part):
     columns: tuple[Column, ...] = Field(min_length=1)
     coordinates: tuple[str, ...] = Field(min_length=1)
     attributes: tuple[str, ...] = ()
-    privacy: Privacy = Privacy()
-    expected: Expected = Expected()
+    privacy: PrivacyUnit = PrivacyUnit()
+    expected: ExpectedCounts = ExpectedCounts()
     visibility: Literal["public", "synthetic", "sensitive"] = "sensitive"
     isolated: tuple[str, ...] = Field(
         default=(), description="Person ids to follow as the worst case; one record each."
@@ -156,14 +166,14 @@ class Entry(Part):
     caveats: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistent(self) -> Self:
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise ValueError("two columns have the same name")
-        self._refer(self.coordinates, "coordinates", "number")
-        self._refer(self.attributes, "attributes", "category")
+        self._check_references(self.coordinates, "coordinates", "number")
+        self._check_references(self.attributes, "attributes", "category")
         if self.privacy.person_column is not None:
-            self._refer((self.privacy.person_column,), "privacy.person_column", "identifier")
+            self._check_references((self.privacy.person_column,), "privacy.person_column", "identifier")
         elif self.privacy.unit == "person" or self.isolated:
             raise ValueError("privacy.person_column is needed for unit: person and for isolated people")
         if self.reader.drop_duplicates and self.privacy.rows_are_public:
@@ -181,7 +191,7 @@ class Entry(Part):
             )
         return self
 
-    def _refer(self, names: tuple[str, ...], key: str, kind: str) -> None:
+    def _check_references(self, names: tuple[str, ...], key: str, kind: str) -> None:
         for name in names:
             if name not in {column.name for column in self.columns if column.type == kind}:
                 raise ValueError(f"{key} names {name!r}, which is no column of type {kind}")
@@ -194,3 +204,144 @@ class Entry(Part):
         """Hash of the named sections (all when none is named): a stage reruns when its sections change."""
         chosen = self.model_dump(mode="json", include=set(sections) or None)
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16]
+
+
+QUOTE_HINT = (
+    "YAML reads yes, no, on, off, dates and bare numbers as something else than text: quote the value."
+)
+
+
+def load_entry(path: Path) -> Entry:
+    """The entry in that file, or one sentence that says where it is wrong."""
+    path = Path(path)
+    content = read_yaml(path, "catalog entry")
+    if not isinstance(content, dict):
+        raise UserError(
+            f"{path}: a catalog entry is a mapping of keys to values, such as `name: {path.stem}`."
+        )
+    try:
+        entry = Entry.model_validate(content)
+    except ValidationError as error:
+        raise _user_error(path, error) from error
+    if entry.name != path.stem:
+        raise UserError(
+            f"{path}: the entry's name is {entry.name!r}; name the file {entry.name}.yaml "
+            f"or write `name: {path.stem}`."
+        )
+    return entry
+
+
+def entry_names(directories: Sequence[str | Path]) -> tuple[str, ...]:
+    """Names of all entries, in alphabetical order."""
+    return tuple(sorted(_entry_files(directories)))
+
+
+def entry_paths(directories: Sequence[str | Path]) -> tuple[Path, ...]:
+    """The files of all entries, by name."""
+    return tuple(path for _, path in sorted(_entry_files(directories).items()))
+
+
+def catalog_digest(directories: Sequence[str | Path]) -> str:
+    """Hash of all that the catalog says; of a broken entry, of what is wrong with it."""
+    total = hashlib.sha256()
+    for path in entry_paths(directories):
+        try:
+            total.update(load_entry(path).digest().encode())
+        except UserError as problem:
+            total.update(str(problem).encode())
+    return total.hexdigest()[:16]
+
+
+def find_entry(name: str, directories: Sequence[str | Path]) -> tuple[Entry, Path]:
+    """The entry of that name and its file; the last folder that has it wins."""
+    files = _entry_files(directories)
+    if name not in files:
+        where = ", ".join(str(directory) for directory in directories)
+        hint = suggest(name, files) if files else "there is no .yaml file in it."
+        raise UserError(f"dataset {name!r} is not in the catalog ({where}); {hint}")
+    return load_entry(files[name]), files[name]
+
+
+def find_entries(directories: Sequence[str | Path]) -> tuple[list[tuple[Entry, Path]], list[str]]:
+    """Every good entry with its file, by name, and a sentence for each broken one."""
+    found, problems = [], []
+    for path in entry_paths(directories):
+        try:
+            found.append((load_entry(path), path))
+        except UserError as problem:
+            problems.append(str(problem))
+    if not found and not problems:
+        raise UserError(f"there is no .yaml file in {', '.join(map(str, directories))}; add an entry.")
+    return found, problems
+
+
+def _entry_files(directories: Sequence[str | Path]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for directory in map(Path, directories):
+        if not directory.is_dir():
+            raise UserError(
+                f"catalog folder {directory} does not exist (looked for {directory.absolute()}); "
+                "run this in the project's folder, or correct the path."
+            )
+        found.update({path.stem: path for path in directory.glob("*.yaml")})
+    return found
+
+
+def read_yaml(path: Path, what: str) -> Any:
+    """What a YAML file holds, or one sentence that says where it is wrong."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{what} {path} does not exist (looked for {path.absolute()}).") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8.") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(path)
+        raise UserError(f"{where}: this is not valid YAML: {error.problem}; correct that line.") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: this is not valid YAML: {error}.") from error
+
+
+def _user_error(path: Path, error: ValidationError) -> UserError:
+    problems = error.errors(include_url=False)
+    # A misspelt key is two problems, one unknown and one missing; the unknown one says what to mend.
+    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
+    location = first["loc"]
+    if location[:1] == ("source",):  # pydantic puts the union's tag into the path; the file has no such key
+        location = location[:1] + location[2:]
+    plain: InitErrorDetails = {
+        "type": first["type"],
+        "loc": location,
+        "input": first["input"],
+        "ctx": first.get("ctx", {}),
+    }
+    sentence = to_user_error(
+        ValidationError.from_exception_data(error.title, [plain]), str(path), _known_keys(first["loc"])
+    )
+    if first["type"] == "string_type":
+        return UserError(f"{sentence} {QUOTE_HINT}")
+    return sentence
+
+
+def _known_keys(location: tuple[str | int, ...]) -> list[str]:
+    """Keys that exist where the failing one stands."""
+    sources = {get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in SOURCE_MODELS}
+    if location[:1] == ("source",) and len(location) > 1:
+        return list(sources[str(location[1])].model_fields)
+    return list((SECTION_MODELS.get(str(location[0]), Entry) if len(location) > 1 else Entry).model_fields)
+
+
+SOURCE_MODELS: tuple[type[BaseModel], ...] = (
+    UrlSource,
+    FileSource,
+    PackageSource,
+    SyntheticSource,
+)
+SECTION_MODELS: dict[str, type[BaseModel]] = {
+    "licence": Licence,
+    "reader": Reader,
+    "columns": Column,
+    "privacy": PrivacyUnit,
+    "expected": ExpectedCounts,
+}

@@ -1,4 +1,4 @@
-"""How far a transfer is: one moving line on a terminal, a few plain lines in a log."""
+"""Progress of a transfer: one moving line on a terminal, a few plain lines in a log."""
 
 import shutil
 import sys

@@ -1,9 +1,9 @@
-"""Check-ins with a known ground truth, the same for the same seed on every machine.
+"""Check-ins with a known ground truth; the same seed gives the same records on every machine.
 
-The world: ten cities with sizes falling off as 1/rank (Zipf), each with its region a Gaussian cloud of venues;
-a venue's popularity falls off as 1/rank^0.2, so exact coordinates repeat. People have a heavy-tailed number of
+The world: ten cities with sizes falling off as 1/rank (Zipf), each with its region a Gaussian cloud of venues.
+A venue's popularity falls off as 1/rank^0.2, so exact coordinates repeat. People have a heavy-tailed number of
 check-ins (Pareto tail 1.2), mostly in their home city. A few check-ins lie anywhere in the north.
-One person, `isolated-1`, has exactly one record, further than 4,000 km from every other: the breach to watch.
+One person, `isolated-1`, has exactly one record, more than 4,000 km from every other record: the worst case to track.
 """
 
 from dataclasses import dataclass

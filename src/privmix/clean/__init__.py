@@ -1,4 +1,4 @@
-"""From raw rows to normalised records, using public bounds only."""
+"""From raw rows to normalised records, with public bounds only."""
 
 # All sections of a catalog entry that cleaning reads, and no other: a change to one of them makes a clean file old.
 ENTRY_SECTIONS = (

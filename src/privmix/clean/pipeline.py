@@ -1,12 +1,15 @@
-"""Raw file to clean Parquet in two passes over streams, in the order of the source.
+"""Raw file to clean Parquet in two streaming passes, in the order of the source.
 
-The first pass reads, clips and normalises into a nameless temporary file, and keeps three words a row in memory
-(pseudonym, draw of the split, fingerprint where repeats are dropped). From these alone it is decided which rows
-stay and where they go; the second pass writes them. Only the clean file is ever seen under its name.
+The first pass reads, clips and normalises into an unnamed temporary file, and keeps three words per row in memory
+(pseudonym, draw of the split, fingerprint if duplicates are dropped). These decide which rows stay and in which part.
+The second pass writes them. Only the complete clean file appears under its name. Dropped and clipped rows are counted
+by reason, and checked against what the entry tolerates and expects.
 """
 
 import tempfile
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,19 +19,77 @@ import pyarrow.parquet as pq
 
 from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
 from privmix.artefacts.domain import Attribute, Axis, Domain
-from privmix.artefacts.parquet import with_info
-from privmix.artefacts.writing import file_sha256, replacing
+from privmix.artefacts.io import add_metadata, atomic_write, file_sha256
 from privmix.catalog.entry import Entry
-from privmix.catalog.readers import batches
-from privmix.catalog.readers.batch import Batch
+from privmix.catalog.readers.base import BadRow, Batch, read_batches
 from privmix.clean import ENTRY_SECTIONS
-from privmix.clean.accounting import DUPLICATE, OVER_LIMIT, Tally, check_expected, check_tolerated
-from privmix.clean.pseudonyms import pseudonyms
-from privmix.clean.selection import fingerprints, over_limit, repeats
-from privmix.clean.split import draws, held_out, share
-from privmix.clean.transform import axes as public_axes
-from privmix.clean.transform import clip
+from privmix.clean.contribution_bounding import rows_over_limit
+from privmix.clean.duplicates import duplicate_rows, row_fingerprints
+from privmix.clean.normalisation import build_axes as public_axes
+from privmix.clean.normalisation import clip
+from privmix.clean.persons import holdout_rows, holdout_share, person_draws, pseudonymise
 from privmix.errors import UserError
+
+DUPLICATE = "duplicate"
+OVER_LIMIT = "over the person's limit"
+
+_BAD_ROWS_SHOWN = 5
+
+
+@dataclass
+class RowCounter:
+    """Counts that grow while a raw file is read."""
+
+    read: int = 0
+    bad: Counter[str] = field(default_factory=Counter)  # by reason
+    first_bad: list[BadRow] = field(default_factory=list)
+    clipped: Counter[str] = field(default_factory=Counter)  # by column
+
+    def add_bad(self, rows: Iterable[BadRow]) -> None:
+        """Count rows that could not be read; the first few are kept to be shown."""
+        for row in rows:
+            self.bad[row.reason] += 1
+            if len(self.first_bad) < _BAD_ROWS_SHOWN:
+                self.first_bad.append(row)
+
+
+def check_bad_share(tally: RowCounter, entry: Entry) -> None:
+    """Raise when more rows are bad than the entry tolerates, and show the first of them."""
+    bad = tally.bad.total()
+    tolerated = entry.reader.tolerated_bad_share
+    if bad <= tolerated * tally.read:
+        return
+    shown = "\n".join(f"  line {row.line}: {_bad_row_reason(row)}: {row.text}" for row in tally.first_bad)
+    raise UserError(
+        f"{entry.name}: {bad:,} of {tally.read:,} rows cannot be read ({format_counts(tally.bad)}), more than the "
+        f"share of {tolerated:g} that reader.tolerated_bad_share allows; mend the file, or the catalog entry. "
+        f"The first are:\n{shown}"
+    )
+
+
+def check_expected_counts(read: int, persons: int, entry: Entry) -> None:
+    """Raise unless the file has as many rows and people as are publicly known.
+
+    Where neighbours may differ in a number it is private, and the public figure is only near it: there is no check.
+    """
+    for what, got, expected, public in (
+        ("rows", read, entry.expected.rows, entry.privacy.rows_are_public),
+        ("persons", persons, entry.expected.persons, entry.privacy.relation == "replace_one"),
+    ):
+        if public and expected is not None and got != expected:
+            raise UserError(
+                f"{entry.name}: the raw file has {got:,} {what}, but expected.{what} in the catalog entry is "
+                f"{expected:,}; download it again, or mend the entry."
+            )
+
+
+def format_counts(counts: dict[str, int]) -> str:
+    """Counts in a sentence: `missing value 3, not a number 1`."""
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+
+
+def _bad_row_reason(row: BadRow) -> str:
+    return row.reason if row.column is None else f"{row.reason} in {row.column!r}"
 
 
 @dataclass(frozen=True)
@@ -45,18 +106,18 @@ def clean(
 ) -> CleanInfo:
     """Write the clean Parquet of the raw file; `overridden` says that it stands in for the entry's own source."""
     axes = public_axes(entry)
-    tally = Tally()
+    tally = RowCounter()
     Path(output).parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=Path(output).parent) as spool:
         rows = _spool(entry, raw, spool, axes, tally, master_seed, key)
-        check_tolerated(tally, entry)
+        check_bad_share(tally, entry)
         persons = len(np.unique(rows.person))
         if not overridden:
-            check_expected(tally.read, persons, entry)
-        kept, dropped = _kept(entry, rows)
-        isolated = _isolated(entry, rows.person[kept], key, overridden)
+            check_expected_counts(tally.read, persons, entry)
+        kept, dropped = _select_rows(entry, rows)
+        isolated = _isolated_pseudonyms(entry, rows.person[kept], key, overridden)
         holdout = np.zeros(len(kept), dtype=bool)
-        holdout[kept] = held_out(
+        holdout[kept] = holdout_rows(
             rows.person[kept], rows.draw[kept], isolated, entry.expected.rows or int(kept.sum()), entry.name
         )
         counts = RowCounts(
@@ -76,7 +137,7 @@ def clean(
             isolated=tuple(int(person) for person in isolated),
         )
         spool.seek(0)
-        with replacing(Path(output)) as temporary:
+        with atomic_write(Path(output)) as temporary:
             _write(spool, temporary, info, rows.person, kept, holdout)
     return info
 
@@ -86,18 +147,18 @@ def _spool(
     raw: Path,
     spool: BinaryIO,
     axes: tuple[Axis, ...],
-    tally: Tally,
+    tally: RowCounter,
     master_seed: int,
     key: bytes,
 ) -> _Rows:
     """First pass: normalised coordinates and codes into `spool`, the rest is remembered."""
-    schema = _measured(clean_schema(len(axes), entry.attributes))
+    schema = _record_columns(clean_schema(len(axes), entry.attributes))
     lower, upper, centre, scale = (
         np.array([getattr(axis, name) for axis in axes]) for name in ("lower", "upper", "centre", "scale")
     )
     person, draw, fingerprint = [], [], []
     with pa.ipc.new_stream(spool, schema) as writer:
-        for batch in batches(raw, entry):
+        for batch in read_batches(raw, entry):
             tally.read += batch.read
             tally.add_bad(batch.bad)
             values = np.column_stack([batch.numbers[axis.name] for axis in axes])
@@ -107,44 +168,44 @@ def _spool(
             columns = [pa.array(np.ascontiguousarray(column)) for column in points.T]
             columns += [pa.array(batch.codes[name]) for name in entry.attributes]
             writer.write_batch(pa.record_batch(columns, schema=schema))
-            ids, pseudonym = _people(entry, batch, key)
+            ids, pseudonym = _person_ids(entry, batch, key)
             person.append(pseudonym)
-            draw.append(draws(ids, master_seed, entry.name))
+            draw.append(person_draws(ids, master_seed, entry.name))
             if entry.reader.drop_duplicates:
-                fingerprint.append(fingerprints(batch))
+                fingerprint.append(row_fingerprints(batch))
     return _Rows(
         np.concatenate(person), np.concatenate(draw), np.concatenate(fingerprint) if fingerprint else None
     )
 
 
-def _people(entry: Entry, batch: Batch, key: bytes) -> tuple[pa.Array, np.ndarray]:
+def _person_ids(entry: Entry, batch: Batch, key: bytes) -> tuple[pa.Array, np.ndarray]:
     """Original id and pseudonym of each row's person; without a person column each line is its own person."""
     if entry.privacy.person_column is None:
         return pa.array(batch.lines).cast(pa.string()), batch.lines.astype(np.uint64)
     ids = batch.identifiers[entry.privacy.person_column]
-    return ids, pseudonyms(ids, key, entry.name)
+    return ids, pseudonymise(ids, key, entry.name)
 
 
-def _kept(entry: Entry, rows: _Rows) -> tuple[np.ndarray, dict[str, int]]:
+def _select_rows(entry: Entry, rows: _Rows) -> tuple[np.ndarray, dict[str, int]]:
     """Which readable rows stay, and how many were dropped for which reason."""
     kept = np.ones(len(rows.person), dtype=bool)
     dropped = {}
     if rows.fingerprint is not None:
-        kept &= ~repeats(rows.fingerprint)
+        kept &= ~duplicate_rows(rows.fingerprint)
         dropped[DUPLICATE] = int(len(kept) - kept.sum())
     if entry.privacy.unit == "person":
-        over = over_limit(rows.person[kept], rows.draw[kept], entry.privacy.max_records_per_person)
+        over = rows_over_limit(rows.person[kept], rows.draw[kept], entry.privacy.max_records_per_person)
         kept[kept] = ~over
         dropped[OVER_LIMIT] = int(over.sum())
     return kept, {reason: count for reason, count in dropped.items() if count}
 
 
-def _isolated(entry: Entry, person: np.ndarray, key: bytes, overridden: bool) -> np.ndarray:
+def _isolated_pseudonyms(entry: Entry, person: np.ndarray, key: bytes, overridden: bool) -> np.ndarray:
     """Pseudonyms of the isolated people, who have one record each.
 
     Others are left out in a stand-in file, and where a person may come and go: a complaint would tell that they did.
     """
-    known = pseudonyms(pa.array(entry.isolated, pa.string()), key, entry.name)
+    known = pseudonymise(pa.array(entry.isolated, pa.string()), key, entry.name)
     records = np.array([np.count_nonzero(person == pseudonym) for pseudonym in known], dtype=np.int64)
     if not overridden and entry.privacy.rows_are_public:
         for name, count in zip(entry.isolated, records, strict=True):
@@ -160,7 +221,7 @@ def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
     """What is public. Where neighbours differ in their number of records, a public figure stands for it."""
     privacy, rows, persons = entry.privacy, train, None
     if not privacy.rows_are_public:
-        kept, part = entry.expected.rows, 1 - share(entry.expected.rows)
+        kept, part = entry.expected.rows, 1 - holdout_share(entry.expected.rows)
         if privacy.unit == "person" and entry.expected.persons is not None:
             kept = min(kept, entry.expected.persons * privacy.max_records_per_person)
             persons = round(entry.expected.persons * part)
@@ -182,7 +243,7 @@ def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
     )
 
 
-def _measured(schema: pa.Schema) -> pa.Schema:
+def _record_columns(schema: pa.Schema) -> pa.Schema:
     """The columns of the clean file that come from the record alone: coordinates and codes."""
     return pa.schema([field for field in schema if field.name not in ("person", "split")])
 
@@ -192,7 +253,7 @@ def _write(
 ) -> None:
     """Second pass: the rows that stay, with their person and their part."""
     attributes = tuple(attribute.name for attribute in info.domain.attributes)
-    schema = with_info(clean_schema(len(info.domain.axes), attributes), info)
+    schema = add_metadata(clean_schema(len(info.domain.axes), attributes), info)
     parts = pa.array(["train", "holdout"])
     start = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:

@@ -1,1 +1,1 @@
-"""What a fitted model is worth, and what an attacker learns from it."""
+"""How good a fitted model is."""

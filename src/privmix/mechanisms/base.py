@@ -1,7 +1,7 @@
-"""The contract of a mechanism: what it sees, what it may spend, what it gives back.
+"""The contract of a mechanism: what it sees, what it may spend, and what it returns.
 
-A central mechanism fits the records; a local one first randomises each record (`privatise`), and its fit sees
-the reports alone. Everything that a mechanism knows beside its view is public and stands in `Spec`.
+A central mechanism fits the records. A local mechanism first randomises each record (`privatise`), and its fit sees
+the reports only. Everything else that a mechanism knows is public and stands in `Spec`.
 """
 
 import math
@@ -15,22 +15,20 @@ from pydantic import ConfigDict
 
 from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
-from privmix.artefacts.fitted import Fitted, Proportion
+from privmix.artefacts.fitted_model import FittedModel, Proportion
+from privmix.artefacts.privacy_statement import Trust, randomises_records
 from privmix.artefacts.private import PrivateInfo
-from privmix.artefacts.statement import Trust, randomises_records
 from privmix.errors import UserError
-from privmix.mixture.em import Fit
+from privmix.mixture.em import FitResult
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import floored
-from privmix.mixture.observations import Observations, compress, observe
+from privmix.mixture.moments import Observations, compress, floor_covariances, observe
 from privmix.privacy.accounting import Budget, Claim
 from privmix.privacy.ledger import Event, from_rows
-from privmix.privacy.noise import NoiseSource, SeededNoise
-from privmix.privacy.relation import Neighbours, Unit
-from privmix.privacy.streams import stream
+from privmix.privacy.noise import NoiseSource, SeededNoise, stream
+from privmix.privacy.sensitivity import Neighbours, Unit
 
 # A mechanism is a frozen dataclass whose fields are its parameters; unknown ones are errors.
-parameters: Callable[[type], Any] = pydantic.dataclasses.dataclass(
+mechanism_dataclass: Callable[[type], Any] = pydantic.dataclasses.dataclass(
     frozen=True, kw_only=True, config=ConfigDict(extra="forbid")
 )
 
@@ -47,7 +45,7 @@ class Records:
         return len(self.points)
 
     @classmethod
-    def joined(cls, parts: Sequence["Records"]) -> "Records":
+    def concatenate(cls, parts: Sequence["Records"]) -> "Records":
         """The records of all parts; whose they are is known if it is of every part."""
         codes = {name: np.concatenate([part.codes[name] for part in parts]) for name in parts[0].codes}
         persons = [part.persons for part in parts]
@@ -56,15 +54,15 @@ class Records:
             np.concatenate([part.points for part in parts]), codes, np.concatenate(persons) if known else None
         )
 
-    def taken(self, rows: np.ndarray) -> "Records":
+    def select(self, rows: np.ndarray) -> "Records":
         """The records of these rows, in that order."""
         persons = None if self.persons is None else self.persons[rows]
         return Records(self.points[rows], {name: code[rows] for name, code in self.codes.items()}, persons)
 
     def with_twin(self, row: int, point: np.ndarray) -> "Records":
         """The records and one more, the last: that of the row as it would be elsewhere."""
-        twin = replace(self.taken(np.array([row])), points=np.reshape(point, (1, -1)))
-        return Records.joined([self, twin])
+        twin = replace(self.select(np.array([row])), points=np.reshape(point, (1, -1)))
+        return Records.concatenate([self, twin])
 
     @property
     def owners(self) -> np.ndarray:
@@ -113,7 +111,7 @@ class Spec:
         """The unit and relation that the catalog asks for."""
         return Neighbours(self.domain.unit, self.domain.relation, self.domain.max_records_per_person)
 
-    def observed(self, points: np.ndarray, merge: bool = True) -> Observations:
+    def observations(self, points: np.ndarray, merge: bool = True) -> Observations:
         """The records inside the public box, equal ones merged; where there is none, one that weighs nothing.
 
         A mechanism must not fail on no records: whether there is one would show.
@@ -137,7 +135,7 @@ class Spec:
         return f"The number of Gaussians, {number}, was chosen among {', '.join(map(str, self.candidates))}."
 
 
-def freely(spec: Spec, fit: Callable[[int], Fit], records: float) -> Fit:
+def best_fit(spec: Spec, fit: Callable[[int], FitResult], records: float) -> FitResult:
     """The fit of the wanted number, or of the candidate with the best Bayesian information criterion.
 
     The criterion (Schwarz 1978) is the log-likelihood of so many `records` less half a ln(records) for each parameter,
@@ -147,14 +145,14 @@ def freely(spec: Spec, fit: Callable[[int], Fit], records: float) -> Fit:
         return fit(spec.n_components)
     penalty = max(math.log(max(records, 1.0)) / 2, 1.0)
 
-    def criterion(fitted: Fit) -> float:
+    def criterion(fitted: FitResult) -> float:
         return records * fitted.log_likelihood - penalty * fitted.mixture.n_parameters()
 
     best = max((fit(number) for number in spec.candidates), key=criterion)
     return replace(best, notes=(*best.notes, spec.choice_note(best.mixture.n_components)))
 
 
-def feasible(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray, spec: Spec) -> Mixture:
+def project_to_box(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray, spec: Spec) -> Mixture:
     """Means inside the public box, no variance above what the box allows or below the public floor."""
     half = (spec.domain.upper - spec.domain.lower) / 2
     ceiling = max(float(half @ half), float(spec.floor.max()))
@@ -163,7 +161,7 @@ def feasible(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray, sp
         limited = vectors * np.clip(values, 0.0, ceiling)[:, None, :]
         covariances = limited @ vectors.transpose(0, 2, 1)
     means = np.clip(means, spec.domain.lower, spec.domain.upper)
-    return Mixture(weights, means, floored(covariances, spec.floor))
+    return Mixture(weights, means, floor_covariances(covariances, spec.floor))
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,7 @@ class Randomness:
     search: np.random.Generator
 
 
-def seeded(master_seed: int, *purpose: str | int | float) -> Randomness:
+def seeded_randomness(master_seed: int, *purpose: str | int | float) -> Randomness:
     """The randomness of a benchmark run with exactly this purpose."""
     return Randomness(
         SeededNoise(stream(master_seed, *purpose, "noise")), stream(master_seed, *purpose, "search")
@@ -195,7 +193,7 @@ class Reports:
         return len(next(iter(self.columns.values()), ()))
 
 
-def reports_of(info: PrivateInfo, replicate: int, columns: Mapping[str, np.ndarray]) -> Reports:
+def replicate_reports(info: PrivateInfo, replicate: int, columns: Mapping[str, np.ndarray]) -> Reports:
     """One replicate's reports as a private file holds them."""
     claim = Claim(info.privacy.epsilon, info.privacy.delta)
     return Reports(columns, from_rows(info.privacy.ledger), claim, info.asked[replicate])
@@ -212,9 +210,9 @@ class Release:
     proportions: list[Proportion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def stored(self, replicate: int, seconds: float) -> Fitted:
+    def to_artefact(self, replicate: int, seconds: float) -> FittedModel:
         """The release as a model file holds it."""
-        return Fitted(
+        return FittedModel(
             replicate=replicate,
             weights=self.mixture.weights.tolist(),
             means=self.mixture.means.tolist(),

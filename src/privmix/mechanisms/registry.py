@@ -1,11 +1,11 @@
-"""The methods by name. A method's module is imported only when it is used."""
+"""Methods by name. The module of a method is imported only when the method is used."""
 
 import importlib
 from typing import Any
 
 from pydantic import ValidationError
 
-from privmix.errors import UserError, from_validation, nearest
+from privmix.errors import UserError, suggest, to_user_error
 from privmix.mechanisms.base import Mechanism
 
 CENTRAL = {
@@ -32,13 +32,13 @@ METHODS = CENTRAL | LOCAL
 
 def module_of(method: str) -> str:
     """The module that holds a method."""
-    return f"privmix.mechanisms.{method}"
+    return f"privmix.mechanisms.{'central' if method in CENTRAL else 'local'}.{method}"
 
 
 def method_class(method: str, where: str = "mechanism") -> type[Mechanism]:
     """The class of a method, or a sentence with the nearest known name."""
     if method not in METHODS:
-        raise UserError(f"{where}: unknown method {method!r}; {nearest(method, METHODS)}")
+        raise UserError(f"{where}: unknown method {method!r}; {suggest(method, METHODS)}")
     return getattr(importlib.import_module(module_of(method)), METHODS[method])
 
 
@@ -49,4 +49,4 @@ def build(method: str, parameters: dict[str, Any], where: str = "mechanism") -> 
         return chosen(**parameters)
     except ValidationError as error:
         known = [field.validation_alias or name for name, field in chosen.__pydantic_fields__.items()]
-        raise from_validation(error, where, [*known, "method"]) from error
+        raise to_user_error(error, where, [*known, "method"]) from error

@@ -1,1 +1,1 @@
-"""Gaussian mixtures and their fitting. Knows nothing of privacy."""
+"""Gaussian mixtures and how to fit them. This package knows nothing of privacy."""

@@ -1,16 +1,16 @@
-"""Fitting a mixture to boxes with counts: the cells of a grid or the leaves of a tree, where records lie within.
+"""Fit a mixture to boxes with counts: the cells of a grid, or the leaves of a tree.
 
-Three steps, each cheap. The search runs on whole boxes, one row and one set of responsibilities a box
-(`observations.observe_boxes`). EM then goes on from its optimum on boxes cut into parts: the objective of whole boxes
-is a lower bound of the mean log-density over them, and every cut tightens it (Jensen), so that components may
-share a box. Last the covariances lose what spreading a count over its box put into them.
+A fit has three cheap steps. The search runs on whole boxes, one row and one set of responsibilities per box
+(`moments.observe_boxes`). EM then continues on boxes cut into parts: the objective of whole boxes is a lower bound
+of the mean log-density over them, and every cut tightens it (Jensen), so that components can share a box. Last,
+the variance that comes from spreading a count over its box is subtracted from the covariances.
 
 Records of variance σ² counted in cells of side h have centres of variance σ² + h²/12 (Sheppard 1898, Proc. London
 Math. Soc. 29), and spreading each count adds another h²/12. Both are biases only where the density is smooth
-within a box. Places are clumped and components abut; there the first is of use, so the fit keeps it and ends with
-the variance of the centres. A component keeps h²/12 at least: of one narrower than its boxes the counts say only
-that it is inside. The likelihood of the counts themselves (McLachlan & Jones 1988, Biometrics 44) has no such
-bias, but makes a spike of that component.
+within a box. Places are clumped and components abut; there the first term is useful, so the fit keeps it and ends
+with the variance of the centres. A component keeps at least h²/12: of a component narrower than its boxes the
+counts only say that it is inside. The likelihood of the counts themselves (McLachlan & Jones 1988, Biometrics 44)
+has no such bias, but turns that component into a spike.
 """
 
 from dataclasses import replace
@@ -20,16 +20,15 @@ import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture import em
-from privmix.mixture.em import Fit, FitOptions
+from privmix.mixture.em import FitOptions, FitResult
 from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import floored
-from privmix.mixture.observations import Observations, observe_boxes
+from privmix.mixture.moments import Observations, floor_covariances, observe_boxes
 
 MOST_PARTS = 4  # of a side: twice as many gain under 0.003 nats a record
 MOST_ROWS = 1_000_000  # parts in all
 MOVES = 5  # relocations a component in each of several searches; a search alone has more
-FINISHED = 3  # of several searches: cutting the boxes rarely brings a lower one to the top
+N_FINISHED = 3  # of several searches: cutting the boxes rarely brings a lower one to the top
 
 
 def fit(
@@ -42,7 +41,7 @@ def fit(
     rng: np.random.Generator,
     searches: int = 1,
     **options: Any,
-) -> Fit:
+) -> FitResult:
     """The mixture of records of which `weights` lie in boxes with corners `lower` and `upper`, (n, d).
 
     The objective and the log-likelihood are those of the cut boxes at the corrected mixture. Of several `searches`,
@@ -60,11 +59,11 @@ def fit(
             "choose full or diagonal ones."
         )
     whole = observe_boxes(lower, upper, weights)
-    parts, variances = cut(lower, upper, weights, _parts(*whole.points.shape))
+    parts, variances = cut_boxes(lower, upper, weights, _parts(*whole.points.shape))
 
-    def finished(found: Fit) -> Fit:
+    def finished(found: FitResult) -> FitResult:
         climbed = em.loop(parts, found.mixture, accelerate=True, **options)
-        mixture = sharpened(parts, variances, climbed.mixture, floor)
+        mixture = sharpen(parts, variances, climbed.mixture, floor)
         reached = em.loop(parts, mixture, **options | {"max_iter": 0})
         return replace(
             climbed,
@@ -79,11 +78,11 @@ def fit(
     everything = [np.ones(len(whole), dtype=bool)] * searches
     fewer = options | {"relocations": chosen.moves(n_components, MOVES)}
     found = em.fit_many(whole, n_components, everything, rng=rng, **fewer)
-    best = sorted(found, key=lambda fit: -fit.objective)[:FINISHED]
+    best = sorted(found, key=lambda fit: -fit.objective)[:N_FINISHED]
     return max((finished(fit) for fit in best), key=lambda fit: fit.objective)
 
 
-def cut(
+def cut_boxes(
     lower: np.ndarray, upper: np.ndarray, weights: np.ndarray, parts: int
 ) -> tuple[Observations, np.ndarray]:
     """Boxes cut into `parts` along each side, of equal share; and the variances side²/12 of the box a row is of."""
@@ -100,7 +99,7 @@ def cut(
     return rows, np.repeat((upper - lower) ** 2 / 12, len(steps), axis=0)
 
 
-def sharpened(
+def sharpen(
     observations: Observations, variances: np.ndarray, mixture: Mixture, floor: np.ndarray
 ) -> Mixture:
     """The mixture less the mean variance (n, d) of the boxes each component answers for, which also floors it.
@@ -116,7 +115,7 @@ def sharpened(
             within[:, axis] = em_pass(replace(observations, weights=weights), mixture).counts
     within /= np.where(counts > 0, counts, 1.0)[:, None]
     covariances = [
-        floored((covariance - np.diag(box))[None], np.maximum(box, floor))[0]
+        floor_covariances((covariance - np.diag(box))[None], np.maximum(box, floor))[0]
         for covariance, box in zip(mixture.covariances, within, strict=True)
     ]
     return Mixture(mixture.weights, mixture.means, np.array(covariances))

@@ -1,31 +1,30 @@
-"""How far a mixture is from a reference, as a vector whose length is about the root of twice the divergence.
+"""The deviation of a mixture from a reference, as a vector whose squared length is about twice the divergence.
 
 For a reference with weights π, means μ_k and covariances L_k L_kᵀ, another mixture with weights π', means μ' and
 covariances Σ', component by component, has the coordinates
 
     (π'_k - π_k) / √π_k,     √π_k L_k⁻¹(μ'_k - μ_k),     √(π_k / 2) (L_k⁻¹ Σ'_k L_k⁻ᵀ - I),
 
-the matrix by its upper triangle with √2 off the diagonal. To second order the divergence between the two, with labels,
-is half the squared length (Kullback-Leibler; the Fisher information of a Gaussian is 1 on the standardised mean
-and ½ on the standardised covariance). Weights, means and covariances enter linearly: the mean of vectors is the vector
-of the mean parameters.
+with the matrix as its upper triangle, √2 off the diagonal. To second order the divergence between the two, with
+labels, is half the squared length (Kullback-Leibler; the Fisher information of a Gaussian is 1 on the standardised
+mean and ½ on the standardised covariance). Weights, means and covariances enter linearly: the mean of vectors is
+the vector of the mean parameters.
 """
 
 import numpy as np
 
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Parameters
-from privmix.mixture.observations import upper_triangle
+from privmix.mixture.moments import Parameters, upper_triangle
 
 LEAST_WEIGHT = 1e-6  # of a component of the reference: a smaller one is measured as if it had this
 
 
 def size(n_components: int, dimensions: int) -> int:
     """Number of coordinates."""
-    return n_components * block(dimensions)
+    return n_components * component_size(dimensions)
 
 
-def block(dimensions: int) -> int:
+def component_size(dimensions: int) -> int:
     """Number of coordinates of one component."""
     return 1 + dimensions + dimensions * (dimensions + 1) // 2
 
@@ -48,7 +47,7 @@ def deviations(parameters: Parameters, reference: Mixture) -> np.ndarray:
     )
 
 
-def deviated(reference: Mixture, vector: np.ndarray, least: float) -> tuple[np.ndarray, ...]:
+def apply_deviation(reference: Mixture, vector: np.ndarray, least: float) -> tuple[np.ndarray, ...]:
     """Weights, means and covariances at this vector, (K, block): the inverse, made feasible.
 
     Negative weights are zero; no standardised variance falls below `least`.

@@ -1,9 +1,9 @@
-"""How far apart two mixtures are, whatever the order and the number of their components.
+"""The distance between two mixtures, for any order and number of their components.
 
-The mixture-Wasserstein distance MW2 (Delon & Desolneux 2020, "A Wasserstein-type distance in the space of Gaussian
-mixture models", SIAM Journal on Imaging Sciences 13(2)): components are moved onto components, where moving
-mass from one Gaussian to another costs their squared 2-Wasserstein distance, and the cheapest plan counts. It is a
-metric on the distributions: two mixtures have distance 0 exactly if they have the same density.
+This is the mixture-Wasserstein distance MW2 (Delon & Desolneux 2020, "A Wasserstein-type distance in the space of
+Gaussian mixture models", SIAM Journal on Imaging Sciences 13(2)): components are moved onto components, where
+moving mass from one Gaussian to another costs their squared 2-Wasserstein distance, and the cheapest plan counts.
+It is a metric on the distributions: two mixtures have distance 0 exactly if they have the same density.
 """
 
 import numpy as np

@@ -1,9 +1,13 @@
-"""Fitting a mixture by EM: the search that finds a good optimum, then the climb to it on all the data.
+"""EM for Gaussian mixtures: the iteration itself, and the complete fit with its search for a good optimum.
 
-Every choice made here is by likelihood. On a private synopsis all of it is free; on raw data none of it is private.
+`climb` runs EM from given starts to the optimum above each. Many climbs run in lockstep, so that small fits share
+their costs: E-steps one after the other, M-steps together. No climb depends on the others. `fit` searches on a
+sample first (`search`), then climbs on all the data.
+
+Every choice is made by likelihood. On a private synopsis this costs no privacy; on raw data nothing here is private.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,19 +16,140 @@ import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture import search
-from privmix.mixture.climb import Expectation, climb
 from privmix.mixture.kernel import em_passes
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Covariance, Parameters, Prior
-from privmix.mixture.observations import Data, Observations, compress, distinct, observe, sampled
-from privmix.mixture.relocation import planted_on_worst
-from privmix.mixture.search import Climb, Climbed
+from privmix.mixture.moments import (
+    Covariance,
+    Data,
+    Moments,
+    Observations,
+    Parameters,
+    Prior,
+    compress,
+    distinct_records,
+    estimates,
+    observe,
+    systematic_sample,
+)
+from privmix.mixture.search import Climb, ClimbResult, plant_on_worst
 from privmix.mixture.stream import Stream
+
+Expectation = Callable[[Sequence[Data], Parameters], Moments]
+
+GROWTH = 4.0  # a step length that was good may be exceeded so many times, one that was not is cut so
+LEAST_COUNT = 0.1  # an extrapolation may not shrink a component's count below this share
+
+
+def climb(
+    data: Sequence[Data],
+    starts: Parameters,
+    *,
+    floor: np.ndarray,
+    prior: Prior | None = None,
+    covariance: Covariance = "full",
+    tol: float,
+    max_iter: int,
+    accelerate: bool = False,
+    expectation: Expectation = em_passes,
+) -> ClimbResult:
+    """Each climb goes on until the objective per unit of weight gains less than `tol` in an EM iteration.
+
+    Never descends, except from a start below the floor, which may score higher than anything the floor allows.
+    `accelerate` adds after every two iterations a step along their direction, kept only if it does not descend
+    (SQUAREM, Varadhan & Roland 2008, step length S3, here on the moments, whose every value has parameters).
+    """
+    m = len(starts)
+    parameters = Parameters(*(part.copy() for part in (starts.weights, starts.means, starts.covariances)))
+    moments = expectation(data, starts)
+    reached = _objective(moments, starts, prior)
+    log_likelihood = moments.log_likelihood / moments.total_weight
+    iterations, converged = np.zeros(m, dtype=int), np.zeros(m, dtype=bool)
+    going, history, longest = np.arange(m), [moments], np.full(m, GROWTH)
+
+    def step(target: Moments) -> tuple[Parameters, Moments, np.ndarray]:
+        moved = estimates(target, floor=floor, prior=prior, covariance=covariance)
+        seen = expectation([data[i] for i in going], moved)
+        iterations[going] += 1
+        return moved, seen, _objective(seen, moved, prior)
+
+    def keep(rows: np.ndarray, moved: Parameters, seen: Moments, objective: np.ndarray) -> None:
+        where = going[rows]
+        parameters.weights[where] = moved.weights[rows]
+        parameters.means[where] = moved.means[rows]
+        parameters.covariances[where] = moved.covariances[rows]
+        log_likelihood[where] = (seen.log_likelihood / seen.total_weight)[rows]
+        reached[where] = objective[rows]
+
+    while len(going) and iterations[going[0]] < max_iter:
+        moved, seen, objective = step(history[-1])
+        still = ~(np.abs(objective - reached[going]) < tol)
+        keep(np.ones(len(going), dtype=bool), moved, seen, objective)
+        converged[going[~still]] = True
+        history = [each[still] for each in (*history, seen)]
+        going = going[still]
+        if accelerate and len(history) == 3 and len(going) and iterations[going[0]] < max_iter:
+            far, length = _extrapolate(*history, most=longest[going])
+            moved, seen, objective = step(far)
+            better = objective >= reached[going]
+            keep(better, moved, seen, objective)
+            grown = np.where(length < longest[going], longest[going], GROWTH * longest[going])
+            longest[going] = np.where(better, grown, np.maximum(length / GROWTH, 1.0))
+            history = [_select(better, seen, history[-1])]
+        elif not accelerate:
+            history = history[-1:]
+    return ClimbResult(parameters, log_likelihood, reached, iterations, converged)
+
+
+def _extrapolate(
+    first: Moments, second: Moments, third: Moments, most: np.ndarray
+) -> tuple[Moments, np.ndarray]:
+    """Beyond three successive moments, and the step length, which is 1 where it is no farther than the third.
+
+    m + 2αr + α²v with r, v the first and second difference of the moments and α = |r|/|v|, but `most` at most.
+    """
+    m = len(first.counts)
+    points = [
+        np.concatenate([each.counts, each.sums.reshape(m, -1), each.squares.reshape(m, -1)], axis=1)
+        for each in (first, second, third)
+    ]
+    change = points[1] - points[0]
+    bend = points[2] - points[1] - change
+    sizes = np.linalg.norm(change, axis=1), np.linalg.norm(bend, axis=1)
+    length = np.clip(np.divide(*sizes, out=np.ones(m), where=sizes[1] > 0), 1.0, most)[:, None]
+    k = first.counts.shape[1]
+    far = points[0] + 2 * length * change + length**2 * bend
+    sound = (far[:, :k] >= LEAST_COUNT * points[2][:, :k]).all(axis=1, keepdims=True)
+    far, length = np.where(sound, far, points[2]), np.where(sound, length, 1.0)
+    d = first.sums.shape[2]
+    return Moments(
+        far[:, :k],
+        far[:, k : k + k * d].reshape(m, k, d),
+        far[:, k + k * d :].reshape(m, k, d, d),
+        third.log_likelihood,
+        third.total_weight,
+    ), length[:, 0]
+
+
+def _select(rows: np.ndarray, one: Moments, other: Moments) -> Moments:
+    """`one` in these rows, `other` elsewhere."""
+    return Moments(
+        np.where(rows[:, None], one.counts, other.counts),
+        np.where(rows[:, None, None], one.sums, other.sums),
+        np.where(rows[:, None, None, None], one.squares, other.squares),
+        np.where(rows, one.log_likelihood, other.log_likelihood),
+        np.where(rows, one.total_weight, other.total_weight),
+    )
+
+
+def _objective(moments: Moments, parameters: Parameters, prior: Prior | None) -> np.ndarray:
+    addition = 0.0 if prior is None else prior.log_density(parameters)
+    return (moments.log_likelihood + addition) / moments.total_weight
+
 
 SAMPLE_SHARE = 16  # the search runs on one record in this many,
 SAMPLE_LEAST, SAMPLE_MOST = 2**12, 2**16  # but on no fewer and no more than this
 RELOCATIONS = 8  # a component, unless the options say otherwise
-LAST_LOOK = 10  # iterations that a component planted on the worst explained record has to pay
+LAST_LOOK_ITERATIONS = 10  # iterations that a component planted on the worst explained record has to pay
 FLOOR_SHARE = 1e-8  # of the data's variance on each axis: the floor when none is given
 ROUNDING = 1e-15
 AT_FLOOR = 1 + 1e-6
@@ -69,7 +194,7 @@ class FitOptions:
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitResult:
     """A fitted mixture and how it was reached."""
 
     mixture: Mixture
@@ -111,7 +236,7 @@ def loop(
     accelerate: bool = False,
     expectation: Expectation | None = None,
     **options: Any,
-) -> Fit:
+) -> FitResult:
     """EM from one start, with the fields of `FitOptions` that concern EM.
 
     `expectation` is the pass over the data, or one that sees through noise.
@@ -123,12 +248,12 @@ def loop(
     climbed = rise(
         [data], Parameters.of([mixture]), tol=chosen.tol, max_iter=chosen.max_iter, accelerate=accelerate
     )
-    return ended(climbed, 0)
+    return fit_result(climbed, 0)
 
 
-def ended(climbed: Climbed, number: int) -> Fit:
+def fit_result(climbed: ClimbResult, number: int) -> FitResult:
     """One of the climbs, as a fit."""
-    return Fit(
+    return FitResult(
         climbed.parameters.mixture(number),
         float(climbed.log_likelihood[number]),
         float(climbed.objective[number]),
@@ -144,7 +269,7 @@ def fit(
     rng: np.random.Generator,
     weights: np.ndarray | None = None,
     **options: Any,
-) -> Fit:
+) -> FitResult:
     """The best mixture that the search finds. `options` are the fields of `FitOptions`.
 
     Several starts and relocations run on a sample, then EM on everything, and a last look at the record that is
@@ -159,7 +284,7 @@ def fit(
         if not data.total_weight > 0:
             raise UserError("there is nothing to fit: no record has a positive weight.")
         data = compress(data)
-    return _fitted(data, [data], n_components, [rng], chosen)[0]
+    return _fit_parts(data, [data], n_components, [rng], chosen)[0]
 
 
 def fit_many(
@@ -169,7 +294,7 @@ def fit_many(
     *,
     rng: np.random.Generator,
     **options: Any,
-) -> list[Fit]:
+) -> list[FitResult]:
     """A fit to each subset of the records, given as a boolean mask: shadow models, side by side.
 
     Each has a random stream of its own, spawned from `rng`, so a fit does not depend on the other subsets (its
@@ -182,7 +307,7 @@ def fit_many(
     for number, mask in enumerate(masks):
         if mask.shape != (len(data),) or mask.dtype != bool:
             raise UserError(f"subset {number} must be a boolean mask over the {len(data)} records.")
-    places, index = distinct(data)
+    places, index = distinct_records(data)
     parts = []
     for mask in masks:
         counts = np.bincount(index[mask], data.weights[mask], minlength=len(places))
@@ -190,16 +315,16 @@ def fit_many(
         parts.append(Observations(places.points[counts > 0], counts[counts > 0], spread))
     if not parts:
         return []
-    return _fitted(data, parts, n_components, rng.spawn(len(parts)), chosen)
+    return _fit_parts(data, parts, n_components, rng.spawn(len(parts)), chosen)
 
 
-def _fitted(
+def _fit_parts(
     whole: Data,
     data: Sequence[Data],
     n_components: int,
     rngs: Sequence[np.random.Generator],
     options: FitOptions,
-) -> list[Fit]:
+) -> list[FitResult]:
     """Fits to several parts of the whole, in lockstep."""
     if not isinstance(n_components, int | np.integer):
         raise UserError(f"the number of components must be an integer, not {n_components!r}.")
@@ -227,31 +352,31 @@ def _fitted(
     relocations = options.moves(n_components)
     searching = n_components > 1 and relocations > 0
     if searching:
-        begin = search.relocated(samples, begin, units.floor, rngs, rise, relocations, tol)
+        begin = search.relocate(samples, begin, units.floor, rngs, rise, relocations, tol)
     climb_all = partial(rise, tol=tol, max_iter=options.max_iter, accelerate=True)
-    fits = _ends(climb_all(data, Parameters.of(begin)))
+    fits = _fit_results(climb_all(data, Parameters.of(begin)))
     if searching:
         planted = [
-            planted_on_worst(each, fit.mixture, units.floor) for each, fit in zip(data, fits, strict=True)
+            plant_on_worst(each, fit.mixture, units.floor) for each, fit in zip(data, fits, strict=True)
         ]
-        tried = rise(data, Parameters.of(planted), tol=tol, max_iter=LAST_LOOK)
+        tried = rise(data, Parameters.of(planted), tol=tol, max_iter=LAST_LOOK_ITERATIONS)
         better = [i for i, fit in enumerate(fits) if tried.objective[i] > fit.objective]
         if better:
             again = climb_all([data[i] for i in better], tried.parameters[better])
-            for i, fit in zip(better, _ends(again), strict=True):
+            for i, fit in zip(better, _fit_results(again), strict=True):
                 fits[i] = fit
-    return [units.restored(fit, options.max_iter) for fit in fits]
+    return [units.restore(fit, options.max_iter) for fit in fits]
 
 
 def _search_sample(data: Data, rng: np.random.Generator) -> Observations:
     """The part of the data that the search runs on, of the same total weight, so that a prior weighs the same."""
     size = min(max(SAMPLE_LEAST, len(data) // SAMPLE_SHARE), SAMPLE_MOST)
-    sample = sampled(data, size, rng)
+    sample = systematic_sample(data, size, rng)
     return replace(sample, weights=sample.weights * (data.total_weight / sample.total_weight))
 
 
-def _ends(climbed: Climbed) -> list[Fit]:
-    return [ended(climbed, number) for number in range(len(climbed.objective))]
+def _fit_results(climbed: ClimbResult) -> list[FitResult]:
+    return [fit_result(climbed, number) for number in range(len(climbed.objective))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +407,7 @@ class _Units:
         scale = 1 / np.sqrt(np.maximum(variances, floor))
         return cls(centre, scale, floor * scale**2)
 
-    def restored(self, fit: Fit, max_iter: int) -> Fit:
+    def restore(self, fit: FitResult, max_iter: int) -> FitResult:
         """The fit in original units, with notes of what a reader should know."""
         jacobian = float(np.log(self.scale).sum())
         root = np.sqrt(self.floor)
@@ -295,8 +420,8 @@ class _Units:
             notes.append(f"{empty} of {k} components are empty.")
         if narrow := int((least <= AT_FLOOR).sum()):
             notes.append(f"{narrow} of {k} components are as narrow as the floor allows.")
-        return Fit(
-            fit.mixture.restored(self.centre, self.scale),
+        return FitResult(
+            fit.mixture.restore(self.centre, self.scale),
             fit.log_likelihood + jacobian,
             fit.objective + jacobian,
             fit.iterations,

@@ -14,7 +14,7 @@ information of well separated components is π_k on the means and below the diag
 import numpy as np
 
 from privmix.mixture.model import Mixture
-from privmix.mixture.rowwise import seen, squares
+from privmix.mixture.standardised_moments import standardise_records, sum_of_squares
 
 DIAGONAL_INFORMATION = 2.0  # of the logarithm of a Gaussian's scale
 LEAST_WEIGHT = 1e-9
@@ -40,7 +40,7 @@ def gradients(points: np.ndarray, mixture: Mixture, *, rowwise: bool = False) ->
     k, d = mixture.means.shape
     rows, columns = np.tril_indices(d)
     diagonal = rows == columns
-    shares, own = seen(points, mixture) if rowwise else _seen(points, mixture)
+    shares, own = standardise_records(points, mixture) if rowwise else _standardise(points, mixture)
     result = np.empty((size(k, d), len(points)))
     np.subtract(shares, mixture.weights[:, None], out=result[:k])
     weighted = result[k : k + k * d].reshape(k, d, -1)
@@ -53,7 +53,7 @@ def gradients(points: np.ndarray, mixture: Mixture, *, rowwise: bool = False) ->
     return result
 
 
-def _seen(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
+def _standardise(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
     """Responsibilities (K, n) and standardised places (K, d, n), by a matrix product."""
     k, d = mixture.means.shape
     inverse = np.linalg.inv(mixture.cholesky)
@@ -67,13 +67,13 @@ def _seen(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]
     return shares, own
 
 
-def clipped(vectors: np.ndarray, norm: float) -> np.ndarray:
+def clip_gradients(vectors: np.ndarray, norm: float) -> np.ndarray:
     """Each column, drawn in to this L2 norm where it is longer."""
-    length = np.sqrt(squares(vectors))
+    length = np.sqrt(sum_of_squares(vectors))
     return vectors * (norm / np.maximum(length, norm))
 
 
-def moved(
+def take_step(
     mixture: Mixture, gradient: np.ndarray, *, rate: float, noise: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, means and covariances after one step uphill, along the gradient over the Fisher information.
@@ -86,9 +86,9 @@ def moved(
     diagonal = rows == columns
     scale = rate / (mixture.weights + noise)
     of_weights, of_means, of_factors = np.split(gradient, [k, k + k * d])
-    shift = _shortened(scale[:, None] * of_means.reshape(k, d))
+    shift = _shorten(scale[:, None] * of_means.reshape(k, d))
     change = scale[:, None] * of_factors.reshape(k, -1) / np.where(diagonal, DIAGONAL_INFORMATION, 1.0)
-    change = _shortened(change)
+    change = _shorten(change)
     factors = np.zeros((k, d, d))
     factors[:, rows, columns] = np.where(diagonal, np.exp(change), change)
     factors = mixture.cholesky @ factors
@@ -100,5 +100,5 @@ def moved(
     return weights / weights.sum(), means, factors @ factors.transpose(0, 2, 1)
 
 
-def _shortened(steps: np.ndarray) -> np.ndarray:
+def _shorten(steps: np.ndarray) -> np.ndarray:
     return steps * (LONGEST / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), LONGEST))

@@ -1,13 +1,13 @@
-"""The one pass over the data: records and parameters in, sufficient statistics out.
+"""One pass over the data: records and parameters in, sufficient statistics out.
 
-log N(x; μ, Σ) is linear in φ(x) = [1, x, vech(xxᵀ)], so a pass is a product of coefficients and features, a softmax,
-and a product back: two matrix products for numpy, or one compiled loop over a block of records. The loop is faster
-up to `FUSED_DIMENSIONS`, but numba costs most of a second to load.
+log N(x; μ, Σ) is linear in φ(x) = [1, x, vech(xxᵀ)], so a pass is a product of coefficients and features, a
+softmax, and a product back: two matrix products in numpy, or one compiled loop over a block of records
+(`kernel_numba`). The loop is faster up to `FUSED_DIMENSIONS`, but importing numba takes most of a second.
 
-Rounding in the log-densities is about 1e-16 ‖x‖²/σ² for the smallest standard deviation σ: records belong in the
-unit ball, and σ well above 1e-7 (`em.fit` sees to both).
+Rounding in the log-densities is about 1e-16 ‖x‖²/σ² for the smallest standard deviation σ. Keep records in the
+unit ball and σ well above 1e-7 (`em.fit` does both).
 
-Records are cut into the same pieces however many threads share them, and pieces are added in order: the result does
+Records are cut into the same pieces for any number of threads, and pieces are added in order: the result does
 not depend on the number of threads.
 """
 
@@ -26,8 +26,15 @@ import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Moments, Parameters
-from privmix.mixture.observations import Data, Observations, observe, symmetric, upper_triangle
+from privmix.mixture.moments import (
+    Data,
+    Moments,
+    Observations,
+    Parameters,
+    observe,
+    symmetric_matrix,
+    upper_triangle,
+)
 
 FUSED_DIMENSIONS = 24  # of 200,000 records the loop was faster in 20 dimensions (K = 10), BLAS in 30 (K = 20)
 PIECE = 65536  # records of one task
@@ -52,7 +59,7 @@ def em_pass(
     Done by numpy where the pass alone would not repay the import of numba, and nothing has imported it yet.
     """
     data = points if weights is None and hasattr(points, "blocks") else observe(points, weights)
-    loaded = "privmix.mixture.compiled" in sys.modules
+    loaded = "privmix.mixture.kernel_numba" in sys.modules
     fused = loaded or len(data) * mixture.n_components >= WORTH_IMPORTING
     return _passes([data], Parameters.of([mixture]), threads, fused)[0]
 
@@ -67,7 +74,7 @@ def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, f
     if len(data) != m or any(each.dimensions != d for each in data):
         raise UserError(f"{m} mixtures in {d} dimensions need as many sets of records in {d} dimensions.")
     fused = fused and d <= FUSED_DIMENSIONS
-    run = compiled().fused_pass if fused else wide_pass
+    run = numba_kernel().fused_pass if fused else wide_pass
     table = coefficients(parameters)
     statistics, log_likelihood = np.zeros(table.shape), np.zeros(m)
 
@@ -77,7 +84,7 @@ def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, f
         return number, sums, run(*_arrays(block), table[number], first, last, sums)
 
     with nullcontext() if fused else _one_blas_thread():
-        for number, sums, likelihood in shared(task, pieces(data), threads):
+        for number, sums, likelihood in run_tasks(task, pieces(data), threads):
             statistics[number] += sums
             log_likelihood[number] += likelihood
     return _moments(statistics, log_likelihood, d)
@@ -92,7 +99,7 @@ def passes_over_parts(
         raise UserError(f"{m} mixtures in {d} dimensions need {m} parts of records in {d} dimensions.")
     table = coefficients(parameters)
     statistics, log_likelihood = np.zeros(table.shape), np.zeros(m)
-    run = compiled().fused_passes
+    run = numba_kernel().fused_passes
 
     def task(first: int) -> None:
         rows = slice(first, first + PARTS)
@@ -104,7 +111,7 @@ def passes_over_parts(
             log_likelihood[rows],
         )
 
-    deque(shared(task, range(0, m, PARTS), threads), maxlen=0)
+    deque(run_tasks(task, range(0, m, PARTS), threads), maxlen=0)
     return _moments(statistics, log_likelihood, d)
 
 
@@ -117,7 +124,7 @@ def _moments(statistics: np.ndarray, log_likelihood: np.ndarray, d: int) -> Mome
     return Moments(
         counts=counts,
         sums=statistics[..., 1 : 1 + d],
-        squares=symmetric(statistics[..., 1 + d : (d + 1) * (d + 2) // 2], d),
+        squares=symmetric_matrix(statistics[..., 1 + d : (d + 1) * (d + 2) // 2], d),
         log_likelihood=log_likelihood,
         total_weight=counts.sum(axis=1),
     )
@@ -127,7 +134,7 @@ def log_joint(observations: Observations, mixture: Mixture) -> np.ndarray:
     """log of weight times density, (K, n), all at once: for a sample or a piece, not for all the data."""
     joint = np.empty((mixture.n_components, len(observations)))
     points, spread, _ = _arrays(observations)
-    compiled().log_joints(points, spread, coefficients(Parameters.of([mixture]))[0], joint)
+    numba_kernel().log_joints(points, spread, coefficients(Parameters.of([mixture]))[0], joint)
     return joint
 
 
@@ -154,10 +161,10 @@ def coefficients(parameters: Parameters) -> np.ndarray:
 
 
 @cache
-def compiled() -> ModuleType:
-    """The compiled loops, `mixture.compiled`. Loading them loads numba."""
+def numba_kernel() -> ModuleType:
+    """The compiled loops, `mixture.kernel_numba`. Loading them loads numba."""
     try:
-        from privmix.mixture import compiled as loops
+        from privmix.mixture import kernel_numba as loops
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
@@ -224,7 +231,7 @@ def wide_pass(
     return log_likelihood
 
 
-def shared(task: Callable[[Any], Any], tasks: Iterable[Any], threads: int | None) -> Iterator[Any]:
+def run_tasks(task: Callable[[Any], Any], tasks: Iterable[Any], threads: int | None) -> Iterator[Any]:
     """The results of a function of each task, in order, a few at a time so that a stream is never held whole."""
     threads = default_threads() if threads is None else threads
     if threads < 1:

@@ -1,4 +1,4 @@
-"""A Gaussian mixture as a value: parameters, density, samples, criteria, units, and scikit-learn's form of it."""
+"""A Gaussian mixture as a value: parameters, density, samples, criteria, units, and conversion to scikit-learn."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -44,7 +44,7 @@ class Mixture:
                 f"the weights of a mixture must be non-negative and sum to 1, but sum to {total:.12g} with "
                 f"smallest {weights.min():.6g}; normalise them."
             )
-        covariances = _symmetric(covariances)
+        covariances = _symmetrise(covariances)
         for name, part in (
             ("weights", weights / total),
             ("means", means),
@@ -74,7 +74,7 @@ class Mixture:
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """log p(x) for each point, (n,). A point too far for floating point has -inf, never NaN."""
-        points = self._checked(points)
+        points = self._check_points(points)
         density = np.empty(len(points))
         for first in range(0, len(points), BLOCK):
             joint = self._log_joint(points[first : first + BLOCK])
@@ -86,7 +86,7 @@ class Mixture:
 
     def responsibilities(self, points: np.ndarray) -> np.ndarray:
         """P(component | x), (n, K). Where every density underflows to zero it is the weights."""
-        points = self._checked(points)
+        points = self._check_points(points)
         shares = np.empty((len(points), self.n_components))
         for first in range(0, len(points), BLOCK):
             joint = self._log_joint(points[first : first + BLOCK])
@@ -112,7 +112,7 @@ class Mixture:
         standard = rng.standard_normal((n, self.dimensions))
         return self.means[labels] + np.einsum("nij,nj->ni", self.cholesky[labels], standard)
 
-    def restored(self, centre: np.ndarray, scale: np.ndarray) -> Self:
+    def restore(self, centre: np.ndarray, scale: np.ndarray) -> Self:
         """The mixture of v where this one is of x = (v - centre) * scale, both per coordinate."""
         centre, scale = self._axes(centre, scale)
         return type(self)(
@@ -156,7 +156,7 @@ class Mixture:
             covariances = np.broadcast_to(covariances, (k, d, d))
         return cls(model.weights_, model.means_, covariances)
 
-    def _checked(self, points: np.ndarray) -> np.ndarray:
+    def _check_points(self, points: np.ndarray) -> np.ndarray:
         points = np.asarray(points, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != self.dimensions:
             raise UserError(
@@ -202,7 +202,7 @@ class Mixture:
         return joint + constant[:, None]
 
 
-def _symmetric(covariances: np.ndarray) -> np.ndarray:
+def _symmetrise(covariances: np.ndarray) -> np.ndarray:
     """The covariances with rounding averaged away, or an error where more than rounding differs."""
     mirrored = covariances.transpose(0, 2, 1)
     if (covariances == mirrored).all():  # the usual case: EM makes a mixture in every iteration

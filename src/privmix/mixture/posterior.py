@@ -16,7 +16,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Conjugate:
+class ConjugatePrior:
     """The prior: Dirichlet(alpha); normal-inverse-Wishart(mean 0, kappa, freedom, scale · I) on each component."""
 
     alpha: float
@@ -50,13 +50,13 @@ class Posterior:
         """Weights, means and covariances, one draw from each posterior."""
         shares = rng.standard_gamma(self.concentration)
         weights = shares / shares.sum(axis=-1, keepdims=True)
-        covariances = inverse_wishart(self.freedoms, self.scales, rng)
+        covariances = sample_inverse_wishart(self.freedoms, self.scales, rng)
         factors = np.linalg.cholesky(covariances)
         standard = rng.standard_normal(self.means.shape) / np.sqrt(self.kappas)[..., None]
         return weights, self.means + np.einsum("...ij,...j->...i", factors, standard), covariances
 
 
-def posterior(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, prior: Conjugate) -> Posterior:
+def posterior(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, prior: ConjugatePrior) -> Posterior:
     """The posterior given statistics (..., K), (..., K, d), (..., K, d, d)."""
     counts = np.maximum(counts, 0.0)
     kappas = prior.kappa + counts
@@ -68,7 +68,7 @@ def posterior(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, prior: 
     return Posterior(prior.alpha + counts, means, kappas, prior.freedom + counts, scales)
 
 
-def like_noise(
+def simulate_noise(
     count: int, components: int, d: int, deviations: tuple[float, float, float], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Independent normal numbers for `count` sets of counts, sums and symmetric squares, of these deviations.
@@ -84,7 +84,7 @@ def like_noise(
     )
 
 
-def inverse_wishart(freedoms: np.ndarray, scales: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def sample_inverse_wishart(freedoms: np.ndarray, scales: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """One draw from each IW(ν, S), (..., d, d), by Bartlett's decomposition.
 
     A Aᵀ ~ W(ν, I) for A lower triangular with independent χ(ν - j) on the diagonal (j = 0, 1, ...) and N(0, 1) below;

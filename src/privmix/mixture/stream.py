@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.mixture.observations import Observations, observe
+from privmix.mixture.moments import Observations, observe
 
 Batches = Callable[[], Iterable[np.ndarray]]
 
@@ -66,7 +66,7 @@ class Stream:
         )
 
 
-def streamed(batches: Batches) -> Stream:
+def stream_batches(batches: Batches) -> Stream:
     """A stream over `batches()`, which is called for every pass and gives arrays (n, d) in the same order each time.
 
     Read once here for its size, mean and covariance: batch by batch, the deviations of each about its own mean

@@ -1,1 +1,1 @@
-"""Noise, the ledger that records it, and the accounting that turns the ledger into (epsilon, delta)."""
+"""Privacy: sensitivity, noise, the ledger of all measurements, and the accounting that turns it into (ε, δ)."""

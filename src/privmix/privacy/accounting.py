@@ -1,8 +1,8 @@
-"""From the ledger to (epsilon, delta), under the composition theorem of one's choice.
+"""From the ledger to (ε, δ), under a composition theorem.
 
-`linear` and `advanced` treat each release as (epsilon_i, delta_i); `zcdp` and `rdp` add up divergences;
-`exact` is tight: Gaussian releases compose to one Gaussian, and a mixture of kinds goes through
-privacy-loss distributions. `split` is nearly so for a few large pure releases beside Gaussian ones, and costs nothing.
+`linear` and `advanced` treat each event as (ε_i, δ_i); `zcdp` and `rdp` add up divergences; `exact` is tight:
+Gaussian events compose to one Gaussian, and a mixture of kinds goes through privacy-loss distributions
+(`privacy.pld`). `split` is nearly tight for a few large pure events beside Gaussian ones, and costs nothing.
 """
 
 import dataclasses
@@ -21,13 +21,15 @@ from privmix.privacy.ledger import (
     Gaussian,
     Laplace,
     PlanarLaplace,
-    Pure,
+    PureEvent,
     SampledGaussian,
     Selection,
-    check_known,
+    check_kind,
+    check_member,
+    check_positive,
+    check_probability,
 )
-from privmix.privacy.loss_distribution import grid_points, privacy_loss
-from privmix.privacy.validation import known, positive, probability
+from privmix.privacy.pld import composed_epsilon, grid_points
 
 Composition = Literal["linear", "advanced", "zcdp", "rdp", "exact"]
 Theorem = Composition | Literal["split"]
@@ -106,7 +108,7 @@ def _bisect(holds: Callable[[float], bool], low: float, high: float, tolerance: 
 @functools.cache
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Smallest epsilon at which a mu-GDP release has at most this delta."""
-    probability(delta, "gaussian_epsilon: delta")
+    check_probability(delta, "gaussian_epsilon: delta")
     if gaussian_delta(0.0, mu) <= delta:
         return 0.0
     high = mu * mu + mu * math.sqrt(2 * math.log(1 / delta)) + 1  # above the zCDP bound
@@ -120,12 +122,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 @functools.cache
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu whose Gaussian release is (epsilon, delta)-DP: the least noise is 1/mu sensitivities."""
-    positive(epsilon, "Gaussian noise: epsilon")
-    probability(delta, "Gaussian noise: delta")
-    return largest(lambda mu: gaussian_delta(epsilon, mu) <= delta)
+    check_positive(epsilon, "Gaussian noise: epsilon")
+    check_probability(delta, "Gaussian noise: delta")
+    return find_largest(lambda mu: gaussian_delta(epsilon, mu) <= delta)
 
 
-def largest(holds: Callable[[float], bool], start: float = 1.0, tolerance: float = 1e-12) -> float:
+def find_largest(holds: Callable[[float], bool], start: float = 1.0, tolerance: float = 1e-12) -> float:
     """Largest x > 0 with `holds`, true for small x and false for large: bracketed, then bisected in log space."""
     low = high = start
     while not holds(low):
@@ -140,11 +142,11 @@ def largest(holds: Callable[[float], bool], start: float = 1.0, tolerance: float
 
 
 def _pure_epsilons(events: Sequence[Event]) -> list[float]:
-    return [event.epsilon for event in events if isinstance(event, Pure)]
+    return [event.epsilon for event in events if isinstance(event, PureEvent)]
 
 
 def _gaussian_mus(events: Sequence[Event]) -> list[float]:
-    return [1 / event.multiplier for event in events if isinstance(event, Gaussian)]
+    return [1 / event.noise_multiplier for event in events if isinstance(event, Gaussian)]
 
 
 def linear(events: Sequence[Event], delta: float) -> float:
@@ -180,7 +182,7 @@ def _renyi(event: Event) -> np.ndarray:
     """Rényi divergence of a release at each of ORDERS (Mironov 2017, Table II and Proposition 5)."""
     order = ORDERS
     if isinstance(event, Gaussian):
-        mu = 1 / event.multiplier
+        mu = 1 / event.noise_multiplier
         return order * (mu * mu / 2)
     e = event.epsilon
     if isinstance(event, Laplace):
@@ -206,9 +208,9 @@ def exact(events: Sequence[Event], delta: float) -> float:
     """Tight composition: mu = sqrt(sum mu²) for Gaussians alone (Dong, Roth, Su 2022, Corollary 2), else PLD."""
     if all(isinstance(event, Gaussian) for event in events):
         return gaussian_epsilon(math.hypot(*_gaussian_mus(events)), delta)
-    if len(events) == 1 and isinstance(events[0], Pure):
+    if len(events) == 1 and isinstance(events[0], PureEvent):
         return events[0].epsilon
-    return privacy_loss(events, delta)
+    return composed_epsilon(events, delta)
 
 
 def split(events: Sequence[Event], delta: float) -> float:
@@ -229,20 +231,20 @@ THEOREMS: dict[str, Callable[[Sequence[Event], float], float]] = {
 
 def is_pure(events: Sequence[Event], composition: Theorem) -> bool:
     """Whether the claim needs no delta: pure releases, added up linearly or single."""
-    pure = all(isinstance(event, Pure) for event in events)
+    pure = all(isinstance(event, PureEvent) for event in events)
     return pure and (composition in ("linear", "split") or len(events) == 1)
 
 
 def account(events: Sequence[Event], delta: float, composition: Theorem) -> Claim:
     """The (epsilon, delta) that these releases cost together; delta is 0 where the claim is pure."""
-    known(composition, THEOREMS, "accounting: composition")
+    check_member(composition, THEOREMS, "accounting: composition")
     for event in events:
-        check_known(event)
+        check_kind(event)
     if not events:
         return Claim(0.0, 0.0)
     if is_pure(events, composition):
         return Claim(sum(_pure_epsilons(events)), 0.0)
-    probability(delta, f"composition {composition!r} of {len(events)} releases: delta")
+    check_probability(delta, f"composition {composition!r} of {len(events)} releases: delta")
     if composition != "exact" and any(isinstance(event, SampledGaussian) for event in events):
         raise UserError(
             f"Gaussian releases on a random sample are added up by exact composition, not by {composition!r}; "
@@ -251,7 +253,7 @@ def account(events: Sequence[Event], delta: float, composition: Theorem) -> Clai
     return Claim(THEOREMS[composition](events, delta), delta)
 
 
-def nearby(events: Iterable[Event]) -> list[Event]:
+def nearby_events(events: Iterable[Event]) -> list[Event]:
     """The events as they count for two records whose places are no farther apart than the ledger's `within_m`.
 
     The density ratio of planar Laplace noise is a function of the distance alone, so there it is a release of
@@ -266,14 +268,14 @@ def nearby(events: Iterable[Event]) -> list[Event]:
     ]
 
 
-def distance(events: Iterable[Event]) -> float | None:
+def claim_distance(events: Iterable[Event]) -> float | None:
     """The metres up to which a claim of this ledger holds; None where it holds between any two records."""
     return min((event.within_m for event in events if isinstance(event, PlanarLaplace)), default=None)
 
 
 def claim(events: Sequence[Event], budget: Budget, composition: Theorem) -> Claim:
     """The claim of a finished run, refused if it exceeds the budget: where it speaks of a distance, at that."""
-    spent = account(nearby(events), budget.delta, composition)
+    spent = account(nearby_events(events), budget.delta, composition)
     if spent.epsilon > budget.epsilon * (1 + ROUNDING):
         raise UserError(
             f"the ledger spends epsilon = {spent.epsilon:.6g}, more than the budget {budget.epsilon:.6g} "
@@ -282,7 +284,7 @@ def claim(events: Sequence[Event], budget: Budget, composition: Theorem) -> Clai
     return spent
 
 
-def after_choice(choice: Sequence[Event], following: Claim) -> Claim:
+def compose_after_selection(choice: Sequence[Event], following: Claim) -> Claim:
     """A pure choice, and what was released in the light of it: their epsilons add up, whatever theorem the rest took.
 
     (Basic composition. The theorems that add up divergences turn one small pure release into a large epsilon.)
@@ -294,7 +296,7 @@ AFFORDABLE = 2e6  # points of a privacy-loss distribution: some seconds
 
 
 @dataclass(frozen=True)
-class Total:
+class ComposedClaim:
     """What several ledgers add up to, and the theorem that says so."""
 
     epsilon: float
@@ -302,7 +304,7 @@ class Total:
     theorem: Theorem
 
 
-def total(ledgers: Iterable[Sequence[Event]], delta: float) -> Total:
+def compose_ledgers(ledgers: Iterable[Sequence[Event]], delta: float) -> ComposedClaim:
     """What releasing everything that these ledgers describe would cost together, by the tightest theorem.
 
     The ledgers are of one dataset, unit and relation (`under_replace_one` brings add-or-remove to replace-one).
@@ -321,7 +323,7 @@ def total(ledgers: Iterable[Sequence[Event]], delta: float) -> Total:
         )
     events = [event for ledger in ledgers for event in ledger]
     for event in events:
-        check_known(event)
+        check_kind(event)
     mixed = len(events) > 1 and any(not isinstance(event, Gaussian) for event in events)
     too_long = mixed and grid_points(events) > AFFORDABLE
     # Pure releases can do without a delta, and only by basic composition; the others need one.
@@ -330,10 +332,10 @@ def total(ledgers: Iterable[Sequence[Event]], delta: float) -> Total:
         names, too_long = ["exact"], False  # no other theorem here speaks about them
     claims = {name: account(events, delta, name) for name in names if not (name == "exact" and too_long)}
     best = min(claims, key=lambda name: claims[name].epsilon)
-    return Total(claims[best].epsilon, claims[best].delta, best)
+    return ComposedClaim(claims[best].epsilon, claims[best].delta, best)
 
 
-def under_replace_one(events: Iterable[Event]) -> list[Event]:
+def to_replace_one(events: Iterable[Event]) -> list[Event]:
     """An add-or-remove ledger as it counts under replace-one: half the noise, because the change is twice as large.
 
     Replacing a unit is removing one and adding another, so a statistic moves by at most twice its sensitivity:
@@ -343,7 +345,7 @@ def under_replace_one(events: Iterable[Event]) -> list[Event]:
     There is no way back.
     """
     return [
-        Gaussian(event.label, event.multiplier / 2)
+        Gaussian(event.label, event.noise_multiplier / 2)
         if isinstance(event, Gaussian | SampledGaussian)
         else dataclasses.replace(event, epsilon=2 * event.epsilon)
         for event in events

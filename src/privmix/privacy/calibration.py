@@ -1,4 +1,4 @@
-"""The least noise for a budget: how large each of many equal releases may be under a composition theorem."""
+"""Calibration: the least noise within a budget, for one or many measurements, under a composition theorem."""
 
 import functools
 import math
@@ -6,9 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.errors import UserError
-from privmix.privacy.accounting import THEOREMS, Budget, Composition, account, gaussian_mu, largest
-from privmix.privacy.ledger import Event, Gaussian, Laplace, SampledGaussian
-from privmix.privacy.validation import known, positive, probability
+from privmix.privacy.accounting import THEOREMS, Budget, Composition, account, find_largest, gaussian_mu
+from privmix.privacy.ledger import (
+    Event,
+    Gaussian,
+    Laplace,
+    SampledGaussian,
+    check_member,
+    check_positive,
+    check_probability,
+)
 
 SHORTFALL = 5e-7  # of the budget, that a numerical calibration may leave unspent
 MOST_TRIALS = 60
@@ -20,12 +27,12 @@ class Share:
     """What one release of each kind gets."""
 
     laplace_epsilon: float
-    gaussian_multiplier: float
+    noise_multiplier: float
 
     def events(self, laplaces: int, gaussians: int) -> list[Event]:
         """The ledger that so many releases will leave."""
         return [Laplace("", self.laplace_epsilon)] * laplaces + [
-            Gaussian("", self.gaussian_multiplier)
+            Gaussian("", self.noise_multiplier)
         ] * gaussians
 
 
@@ -44,7 +51,7 @@ def equal_shares(laplaces: int, gaussians: int, budget: Budget, composition: Com
     Bracketed and bisected in log space, on the side that keeps the budget: `account` of the releases never
     exceeds it, and falls short of it by 1e-12 of their size (1e-6 where privacy-loss distributions are needed).
     """
-    known(composition, THEOREMS, "calibration: composition")
+    check_member(composition, THEOREMS, "calibration: composition")
     if laplaces < 0 or gaussians < 0 or laplaces + gaussians < 1:
         raise UserError(
             f"calibration: {laplaces!r} Laplace and {gaussians!r} Gaussian releases; there must be at least one."
@@ -59,16 +66,16 @@ def equal_shares(laplaces: int, gaussians: int, budget: Budget, composition: Com
     start = budget.epsilon / (laplaces + gaussians)
     # Privacy-loss distributions cost seconds, closed forms nothing.
     tolerance = 1e-6 if composition == "exact" and laplaces else 1e-12
-    return _share(largest(affordable, start, tolerance), gaussians, budget.delta, composition)
+    return _share(find_largest(affordable, start, tolerance), gaussians, budget.delta, composition)
 
 
-def textbook_multiplier(epsilon: float, delta: float) -> float:
+def textbook_noise_multiplier(epsilon: float, delta: float) -> float:
     """σ/Δ = sqrt(2 ln(1.25/δ)) / ε of one Gaussian release (Dwork and Roth 2014, Theorem A.1): a variant to compare.
 
     Proven for ε ≤ 1 and looser than `gaussian_mu` there. Above, it soon gives too little noise, so it is refused.
     """
-    positive(epsilon, "textbook Gaussian noise: epsilon")
-    probability(delta, "textbook Gaussian noise: delta")
+    check_positive(epsilon, "textbook Gaussian noise: epsilon")
+    check_probability(delta, "textbook Gaussian noise: delta")
     if epsilon > 1:
         raise UserError(
             f"textbook Gaussian noise holds up to epsilon = 1, got epsilon = {epsilon!r}, where it can be too small; "
@@ -77,20 +84,22 @@ def textbook_multiplier(epsilon: float, delta: float) -> float:
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
-def divided_multipliers(shares: Sequence[float], budget: Budget) -> list[float]:
+def noise_multipliers_by_share(shares: Sequence[float], budget: Budget) -> list[float]:
     """σ/Δ of Gaussian releases that have these shares of μ² and compose exactly to the budget.
 
     μ² adds up (Dong, Roth, Su 2022, Corollary 2), so a release of share p has μ √p.
     """
     if budget.delta == 0:
         raise UserError("Gaussian noise needs delta > 0; set `delta`, for instance to 1e-6.")
-    whole = sum(positive(share, "calibration: share of a release") for share in shares)
+    whole = sum(check_positive(share, "calibration: share of a release") for share in shares)
     mu = gaussian_mu(budget.epsilon, budget.delta)
     return [1 / (mu * math.sqrt(share / whole)) for share in shares]
 
 
 @functools.cache
-def sampled_multiplier(rate: float, steps: int, budget: Budget, beside: tuple[Gaussian, ...] = ()) -> float:
+def sampled_noise_multiplier(
+    rate: float, steps: int, budget: Budget, beside: tuple[Gaussian, ...] = ()
+) -> float:
     """The least σ/Δ with which so many Gaussian releases, each on a sample of its own at this rate, keep the budget
     together with the releases `beside` them.
 
@@ -111,7 +120,7 @@ def sampled_multiplier(rate: float, steps: int, budget: Budget, beside: tuple[Ga
         return math.log(epsilon / budget.epsilon) + SHORTFALL / 2
 
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    left = mu**2 - sum(event.multiplier**-2 for event in beside)
+    left = mu**2 - sum(event.noise_multiplier**-2 for event in beside)
     if not left > 0:
         raise UserError("calibration: the releases beside the sampled ones leave nothing of the budget.")
     low = high = -0.5 * math.log(math.log1p(left / (steps * rate**2)))

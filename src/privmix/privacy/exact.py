@@ -1,16 +1,16 @@
-"""Noise for releases: exact samplers on a lattice, fed by the operating system's entropy.
+"""Noise for releases: exact samplers on a lattice, with randomness from the operating system.
 
-Floating-point noise leaks: which doubles can be reached, and their low bits, depend on the value that was noised
+Floating-point noise leaks: which doubles can be reached, and their low bits, depend on the value below the noise
 (Mironov 2012). Here values are rounded to whole steps of 2^-20, OpenDP adds discrete noise in integer arithmetic,
-and every output is a whole number of steps again, whatever the value was.
+and every output is again a whole number of steps, whatever the value was.
 
 Rounding. Let q round each coordinate to the nearest step. |q(v)_j - v_j| <= 2^-21, so for neighbours v, v' that
 differ in at most n coordinates (equal coordinates are rounded equally) the triangle inequality gives
 
     ‖q(v) - q(v')‖₁ <= ‖v - v'‖₁ + n 2^-20     and     ‖q(v) - q(v')‖₂ <= ‖v - v'‖₂ + √n 2^-20,
 
-which `rounding` states and the scale is computed from. ‖v - v'‖ is that of the numbers as they were computed: a
-sum in floating point depends on the order of its terms, so sums over records are taken as `privacy.sums` says.
+which `rounding` returns and from which the scale is computed. ‖v - v'‖ is that of the numbers as computed: a
+floating-point sum depends on the order of its terms, so sums over records are taken as `privacy.noise` says.
 """
 
 import math
@@ -64,7 +64,7 @@ def quantised_sum(contributions: np.ndarray, times: np.ndarray | None = None) ->
 
     Integers add up the same in any order, so replacing (or adding) one record changes the sum by exactly the
     change of its rounded contribution: by the sensitivity and the rounding of one vector (see above), whatever the
-    number of records; `privacy.sums` has what that adds to a sensitivity. `dequantise` gives what the noise functions
+    number of records; `privacy.noise` has what that adds to a sensitivity. `dequantise` gives what the noise functions
     take, and rounding it again changes nothing.
     """
     steps = quantise(contributions)
@@ -172,7 +172,7 @@ class ExactNoise:
         drawn = np.empty(np.shape(values), dtype=np.int64)
         missing = np.arange(len(drawn))
         while len(missing):
-            tried = _noised(proposal, np.zeros((len(missing), 2), dtype=np.int64))
+            tried = _add_noise(proposal, np.zeros((len(missing), 2), dtype=np.int64))
             exponent = np.abs(tried).sum(axis=1) / wide - np.hypot(*tried.T.astype(np.float64)) / steps
             kept = self.uniform((len(missing),)) < np.exp(exponent)
             drawn[missing[kept]] = tried[kept]
@@ -219,8 +219,8 @@ def _integers() -> Any:
 
 
 def _invoke(measurement: Any, values: np.ndarray) -> np.ndarray:
-    return dequantise(_noised(measurement, quantise(values)))
+    return dequantise(_add_noise(measurement, quantise(values)))
 
 
-def _noised(measurement: Any, steps: np.ndarray) -> np.ndarray:
+def _add_noise(measurement: Any, steps: np.ndarray) -> np.ndarray:
     return np.array(measurement(steps.ravel().tolist()), dtype=np.int64).reshape(steps.shape)

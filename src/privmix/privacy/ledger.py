@@ -1,17 +1,42 @@
-"""The ledger: what was really released, one frozen event per release.
+"""The ledger: one frozen event per measurement, and the checks that its numbers must pass.
 
-An event holds the noise relative to the sensitivity, after unit and relation were applied, so that it means
-the same whatever the mechanism was. The accountant reads nothing but the ledger.
+An event holds the noise relative to the sensitivity, with unit and relation already applied. It therefore means
+the same for every mechanism. The accountant reads the ledger and nothing else.
 """
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, get_args
 
 from privmix.errors import UserError
-from privmix.privacy.validation import known, positive
+
+
+def check_positive(value: float, what: str) -> float:
+    """`value` as a float, finite and greater than 0: an epsilon, a sensitivity, a noise multiplier."""
+    if not (math.isfinite(value) and value > 0):
+        raise UserError(f"{what} = {value!r} must be a finite number greater than 0.")
+    return float(value)
+
+
+def check_probability(value: float, what: str) -> float:
+    """`value` as a float strictly between 0 and 1: the delta of a claim that is not pure."""
+    if not 0 < value < 1:
+        raise UserError(
+            f"{what} = {value!r} must lie between 0 and 1; set `delta`, for instance to 1e-6, "
+            "or choose a pure mechanism."
+        )
+    return float(value)
+
+
+def check_member(value: str, names: Iterable[str], what: str) -> str:
+    """`value`, which must be one of the names."""
+    if value not in names:
+        raise UserError(f"{what} = {value!r} is unknown; choose one of {', '.join(names)}.")
+    return value
+
 
 RADIUS_95 = 4.743864518  # (1 + r) exp(-r) = 0.05
 OLDER_KEYS = {"multiplier": "noise_multiplier"}  # older key of a row -> the field that has its value now
@@ -19,31 +44,31 @@ OLDER_KEYS = {"multiplier": "noise_multiplier"}  # older key of a row -> the fie
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise with standard deviation `multiplier` times the L2 sensitivity: (1/multiplier)-GDP."""
+    """Gaussian noise with standard deviation `noise_multiplier` times the L2 sensitivity: (1/noise_multiplier)-GDP."""
 
     kind: ClassVar[str] = "gaussian"
     label: str
-    multiplier: float
+    noise_multiplier: float
 
     def __post_init__(self) -> None:
-        positive(self.multiplier, f"ledger: multiplier of {self.label!r}")
+        check_positive(self.noise_multiplier, f"ledger: noise multiplier of {self.label!r}")
 
 
 @dataclass(frozen=True)
 class SampledGaussian:
     """Gaussian noise on a sum over a secret sample that holds each unit with probability `rate`, independently.
 
-    `multiplier` is the standard deviation over the L2 norm of one unit's contribution. The event speaks of units that
-    are added or removed, and of nothing else: for those amplification by such sampling is proven.
+    `noise_multiplier` is the standard deviation over the L2 norm of one unit's contribution. The event speaks of units
+    that are added or removed, and of nothing else: for those amplification by such sampling is proven.
     """
 
     kind: ClassVar[str] = "sampled_gaussian"
     label: str
-    multiplier: float
+    noise_multiplier: float
     rate: float
 
     def __post_init__(self) -> None:
-        positive(self.multiplier, f"ledger: multiplier of {self.label!r}")
+        check_positive(self.noise_multiplier, f"ledger: noise multiplier of {self.label!r}")
         if not 0 < self.rate <= 1:
             raise UserError(
                 f"ledger: rate of {self.label!r} = {self.rate!r} must be greater than 0 and at most 1."
@@ -51,32 +76,32 @@ class SampledGaussian:
 
 
 @dataclass(frozen=True)
-class Pure:
+class PureEvent:
     """A release whose likelihood ratios on neighbours are at most exp(`epsilon`)."""
 
     label: str
     epsilon: float
 
     def __post_init__(self) -> None:
-        positive(self.epsilon, f"ledger: epsilon of {self.label!r}")
+        check_positive(self.epsilon, f"ledger: epsilon of {self.label!r}")
 
 
 @dataclass(frozen=True)
-class Laplace(Pure):
+class Laplace(PureEvent):
     """Laplace noise of scale (L1 sensitivity) / `epsilon`."""
 
     kind: ClassVar[str] = "laplace"
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(Pure):
+class RandomizedResponse(PureEvent):
     """Each record answers through a channel whose likelihood ratios are at most exp(`epsilon`)."""
 
     kind: ClassVar[str] = "randomized_response"
 
 
 @dataclass(frozen=True)
-class Selection(Pure):
+class Selection(PureEvent):
     """One of several options, chosen by the exponential mechanism at `epsilon`.
 
     It is accounted as any pure release. Its loss has in truth a range of `epsilon`, not of 2 `epsilon` (Durfee
@@ -87,14 +112,14 @@ class Selection(Pure):
 
 
 @dataclass(frozen=True)
-class Decomposition(Pure):
+class Decomposition(PureEvent):
     """The shape of a private tree: all its decisions to split together, at `epsilon`; no count is in it."""
 
     kind: ClassVar[str] = "decomposition"
 
 
 @dataclass(frozen=True)
-class PlanarLaplace(Pure):
+class PlanarLaplace(PureEvent):
     """Planar Laplace noise on a place: `epsilon` is for any two places of the public box.
 
     The loss grows in proportion to the distance on the map, so two places that are no farther apart than `within_m`
@@ -109,8 +134,8 @@ class PlanarLaplace(Pure):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self.within_m, f"ledger: within_m of {self.label!r}")
-        positive(self.scale_m, f"ledger: scale_m of {self.label!r}")
+        check_positive(self.within_m, f"ledger: within_m of {self.label!r}")
+        check_positive(self.scale_m, f"ledger: scale_m of {self.label!r}")
         if not 0 < self.epsilon_within <= self.epsilon:
             raise UserError(
                 f"ledger: epsilon_within of {self.label!r} = {self.epsilon_within!r} must be greater than 0 and at "
@@ -127,7 +152,7 @@ Event = Gaussian | SampledGaussian | Laplace | RandomizedResponse | Selection | 
 KINDS: dict[str, type[Event]] = {event.kind: event for event in get_args(Event)}
 
 
-def check_known(event: object) -> None:
+def check_kind(event: object) -> None:
     """Refuse, by name, what no theorem here speaks about."""
     if type(event) not in KINDS.values():
         raise UserError(
@@ -144,7 +169,7 @@ class Ledger:
 
     def append(self, event: Event) -> None:
         """Record a release. Only the functions that draw the noise call this."""
-        check_known(event)
+        check_kind(event)
         self.events.append(event)
 
 
@@ -160,7 +185,7 @@ def from_rows(rows: Iterable[dict[str, Any]]) -> list[Event]:
     """The events of a file, which may have been written under the older names of fields."""
     events: list[Event] = []
     for row in rows:
-        kind = KINDS[known(row["kind"], KINDS, "ledger: kind of release")]
+        kind = KINDS[check_member(row["kind"], KINDS, "ledger: kind of release")]
         names = {each.name for each in dataclasses.fields(kind)}
         values = {
             key if key in names else OLDER_KEYS.get(key, key): value

@@ -1,21 +1,97 @@
-"""The only place where privacy noise is added: each function adds the noise and writes the ledger at once.
+"""The only place where privacy noise is added: each function draws the noise and writes the ledger in one call.
 
-The noise comes from a source: `SeededNoise` here for benchmarks, `privmix.privacy.exact.ExactNoise` for releases.
-A source that rounds says how much that adds to the sensitivity, and the scale is computed from the sum of both.
+Noise comes from a source: `SeededNoise` for benchmarks, `privacy.exact.ExactNoise` for releases. A source that
+rounds to a lattice says how much that adds to the sensitivity, and the scale is computed from the sum of both.
+Every measurement goes through `measure`. An audit can take the place of the source (`Watch`): it then sees the
+exact statistic behind each measurement, or decides what is returned instead of drawing.
+
+Sums over records. Noise on a lattice hides a number only if the numbers of neighbours are as close as the theorem
+says. A floating-point sum is not: changing one record changes how all later terms are rounded, by up to n² 2^-53
+for n records, and n may be private, so that no public number bounds it. Therefore, where a source puts noise on a
+lattice,
+
+* each record's contribution is computed by operations that do not depend on the record's position
+  (`mixture.standardised_moments`),
+* it is rounded to whole steps of the lattice, merged records once with their multiplicity, and
+* the steps are added as integers (`exact_sum`), which is exact in any order.
+
+Two neighbouring sums then differ by the rounded contributions of the unit that differs, and by nothing else. With
+at most m records on a side, each coordinate rounded by half a step, that is the sensitivity plus m times
+`NoiseSource.rounding` of one vector (`with_rounding`). The sensitivity is that of contributions as computed: bounds
+such as Σ γ_k ≤ 1 and ‖z‖ ≤ c each hold up to a relative error of a few units of 2^-53 per component and axis, which
+COMPUTED covers for up to 2^15 of them. Counts of records are whole numbers and need none of this.
 """
 
+import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.privacy.laws import DoubleExponential, Normal, PlanarExponential, SampledNormal
-from privmix.privacy.ledger import Gaussian, Laplace, Ledger, PlanarLaplace, SampledGaussian
-from privmix.privacy.release import release
-from privmix.privacy.validation import positive
+from privmix.privacy.exact import dequantise, quantised_sum
+from privmix.privacy.ledger import (
+    Event,
+    Gaussian,
+    Laplace,
+    Ledger,
+    PlanarLaplace,
+    SampledGaussian,
+    check_positive,
+)
+from privmix.privacy.noise_distributions import (
+    GaussianNoise,
+    LaplaceNoise,
+    NoiseDistribution,
+    PlanarLaplaceNoise,
+    SampledGaussianNoise,
+)
+from privmix.privacy.sensitivity import Neighbours
+
+
+def stream(master_seed: int, *purpose: str | int | float) -> np.random.Generator:
+    """The stream for exactly this purpose (dataset, mechanism, epsilon, replicate, ...).
+
+    Two budgets must never share noise: s + a·z and s + b·z together give s back exactly.
+    """
+    text = "\x1f".join(repr(part) for part in purpose).encode()
+    words = np.frombuffer(hashlib.blake2b(text, digest_size=32).digest(), dtype="<u4")
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([master_seed, *words.tolist()])))
+
+
+def fresh_stream() -> np.random.Generator:
+    """A stream that nobody can repeat, for what a release draws beside its noise."""
+    return np.random.default_rng()
+
+
+Measured = TypeVar("Released")
+
+
+class Watch(Protocol):
+    """A source of noise that wants to see releases."""
+
+    def watch(
+        self, event: Event, law: NoiseDistribution, statistic: Any, draw: Callable[[], Measured]
+    ) -> Measured:
+        """What is released; `draw` draws it."""
+
+
+def measure(
+    event: Event,
+    law: NoiseDistribution,
+    statistic: Any,
+    draw: Callable[[], Measured],
+    *,
+    source: Any,
+    ledger: Ledger,
+) -> Measured:
+    """What `draw` draws from the law, given the statistic; the event says what it costs."""
+    watch = getattr(source, "watch", None)
+    released = draw() if watch is None else watch(event, law, statistic, draw)
+    ledger.append(event)
+    return released
 
 
 class NoiseSource(Protocol):
@@ -75,7 +151,7 @@ class SeededNoise:
 
 
 def _check(value: float, name: str) -> float:
-    return positive(value, f"noise: {name}")
+    return check_positive(value, f"noise: {name}")
 
 
 def _rounding(values: np.ndarray, coordinates: int | None, norm: Literal[1, 2], source: NoiseSource) -> float:
@@ -104,9 +180,9 @@ def laplace(
     """
     reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 1, source)
     scale = reach / _check(epsilon, "epsilon")
-    return release(
+    return measure(
         Laplace(label, epsilon),
-        DoubleExponential(scale),
+        LaplaceNoise(scale),
         values,
         lambda: source.add_laplace(values, scale),
         source=source,
@@ -118,22 +194,22 @@ def gaussian(
     values: np.ndarray,
     *,
     sensitivity: float,
-    multiplier: float,
+    noise_multiplier: float,
     source: NoiseSource,
     ledger: Ledger,
     label: str,
     coordinates: int | None = None,
 ) -> np.ndarray:
-    """`values` plus N(0, (multiplier · (sensitivity + rounding))²) noise: (1/multiplier)-GDP for an L2 sensitivity.
+    """`values` plus N(0, (noise_multiplier · (sensitivity + rounding))²): (1/noise_multiplier)-GDP, L2 sensitivity.
 
     Dong, Roth, Su 2022, Theorem 1; the (epsilon, delta) of it is Balle and Wang 2018, Theorem 8. For noise on a
     lattice see `ExactNoise.add_gaussian`. `coordinates`: as for `laplace`.
     """
     reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 2, source)
-    sigma = _check(multiplier, "multiplier") * reach
-    return release(
-        Gaussian(label, multiplier),
-        Normal(sigma),
+    sigma = _check(noise_multiplier, "noise_multiplier") * reach
+    return measure(
+        Gaussian(label, noise_multiplier),
+        GaussianNoise(sigma),
         values,
         lambda: source.add_gaussian(values, sigma),
         source=source,
@@ -173,9 +249,9 @@ def planar_laplace(
     scale = (within + rounding) / _check(epsilon, "epsilon")
     drawn = source.planar_scale(scale)
     anywhere = max((diameter + rounding) / drawn, epsilon)
-    return release(
+    return measure(
         PlanarLaplace(label, anywhere, within_m, epsilon, drawn / metre),
-        PlanarExponential(drawn),
+        PlanarLaplaceNoise(drawn),
         places,
         lambda: source.add_planar_laplace(places, scale),
         source=source,
@@ -187,7 +263,7 @@ def gaussian_symmetric(
     matrix: np.ndarray,
     *,
     sensitivity: float,
-    multiplier: float,
+    noise_multiplier: float,
     source: NoiseSource,
     ledger: Ledger,
     label: str,
@@ -201,7 +277,7 @@ def gaussian_symmetric(
     released = gaussian(
         matrix[upper],
         sensitivity=sensitivity,
-        multiplier=multiplier,
+        noise_multiplier=noise_multiplier,
         source=source,
         ledger=ledger,
         label=label,
@@ -217,26 +293,26 @@ def sampled_gaussian(
     *,
     rate: float,
     sensitivity: float,
-    multiplier: float,
+    noise_multiplier: float,
     source: NoiseSource,
     ledger: Ledger,
     label: str,
 ) -> np.ndarray:
-    """`total` of a random sample of the units, plus N(0, (multiplier · (sensitivity + rounding))²) noise.
+    """`total` of a random sample of the units, plus N(0, (noise_multiplier · (sensitivity + rounding))²) noise.
 
     Each of the units, 0 ... units - 1, is in the sample with probability `rate`, by a draw of its own. `total` takes
     the numbers of those in it and gives a sum over units of contributions of at most `sensitivity` in L2. For a unit
     added or removed the release is dominated by N(0, σ²) against (1 - q) N(0, σ²) + q N(1, σ²) (Zhu, Dong, Wang 2022,
     Theorem 11; Mironov, Talwar, Zhang 2019). That rests on the secrecy of the sample: `total` must not let it out.
     """
-    event = SampledGaussian(label, multiplier, rate)
+    event = SampledGaussian(label, noise_multiplier, rate)
     sample = np.flatnonzero(source.uniform((units,)) < rate)
     values = total(sample)
     reach = _check(sensitivity, "sensitivity") + _rounding(values, None, 2, source)
-    sigma = multiplier * reach
-    return release(
+    sigma = noise_multiplier * reach
+    return measure(
         event,
-        SampledNormal(sigma, rate),
+        SampledGaussianNoise(sigma, rate),
         values,
         lambda: source.add_gaussian(values, sigma),
         source=source,
@@ -255,3 +331,31 @@ def partition(units: int, blocks: int, *, source: NoiseSource) -> np.ndarray:
     if blocks < 1:
         raise UserError(f"partition: blocks = {blocks!r} must be at least 1.")
     return source.integers(blocks, (units,))
+
+
+COMPUTED = 2.0**-32
+
+
+def needs_exact_sums(source: NoiseSource) -> bool:
+    """Whether the source puts its noise on a lattice, so that sums must be exact too."""
+    return source.rounding(1, 1) > 0
+
+
+def exact_sum(parts: Iterable[tuple[np.ndarray, np.ndarray | None]], size: int) -> np.ndarray:
+    """The exact sum (size,) of contributions (n, size), each rounded, as often as its record is there."""
+    steps = np.zeros(size, dtype=np.int64)
+    for contributions, times in parts:
+        steps += quantised_sum(contributions, times)
+    return dequantise(steps)
+
+
+def with_rounding(
+    sensitivity: float, size: int, norm: int, *, neighbours: Neighbours, source: NoiseSource
+) -> float:
+    """The sensitivity of a sum over records: as proven, or as the rounded contributions have it.
+
+    The noise functions add the rounding of what they are given once more; here that is not needed, and costs nothing.
+    """
+    if not needs_exact_sums(source):
+        return sensitivity
+    return sensitivity * (1 + COMPUTED) + neighbours.records * source.rounding(size, norm)

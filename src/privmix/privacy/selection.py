@@ -1,4 +1,4 @@
-"""Private choice of one option by its score: the exponential mechanism, and the same as a noisy maximum.
+"""Private selection of one option by its score: the exponential mechanism, drawn as a noisy maximum.
 
 Guarantee. Option i is chosen with probability proportional to exp(ε u_i / 2Δ), where no score changes by more than
 Δ between neighbours: ε-DP (McSherry and Talwar 2007, Theorem 6; Dwork and Roth 2014, Theorem 3.10). The weight
@@ -9,13 +9,13 @@ they are not, since one grows while another shrinks.
 
 A noisy maximum is the same mechanism: with E_i independent Exp(1) and G_i = -ln E_i (Gumbel), the largest
 a_i + G_i is the smallest E_i exp(-a_i), an exponential time of rate exp(a_i), and of independent exponential times
-that of rate r_i comes first with probability r_i / Σ r_j (Durfee and Rogers 2019).
+the one of rate r_i comes first with probability r_i / Σ r_j (Durfee and Rogers 2019).
 
 An option with score -inf is never chosen. Which options are impossible must be public: a score that is -inf on one
 dataset and finite on its neighbour has no sensitivity.
 
-In floating point a very unlikely option could become impossible, which no ε allows. So log weights are not let fall
-more than 70 below the largest: the larger of a score and (the largest score - constant) changes by no more than a
+In floating point a very unlikely option could become impossible, which no ε allows. Log weights are therefore kept
+within 70 of the largest: the larger of a score and (the largest score - constant) changes by no more than a
 score does, and the Gumbel noise drawn here reaches 74. What remains is a relative error of about 2^-47 in the
 probabilities.
 """
@@ -23,11 +23,9 @@ probabilities.
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.privacy.laws import Choice
-from privmix.privacy.ledger import Ledger, Selection
-from privmix.privacy.noise import NoiseSource
-from privmix.privacy.release import release
-from privmix.privacy.validation import positive
+from privmix.privacy.ledger import Ledger, Selection, check_positive
+from privmix.privacy.noise import NoiseSource, measure
+from privmix.privacy.noise_distributions import ExponentialMechanism
 
 RESOLUTION = 2.0**-53  # of one uniform number
 LEAST = 2.0**-107  # stands for a uniform number that came out as 0
@@ -38,8 +36,8 @@ def _exponents(
     scores: np.ndarray, *, sensitivity: float, epsilon: float, monotonic: bool, label: str
 ) -> np.ndarray:
     """Log weights, shifted so that the largest is 0: neither huge nor tiny scores overflow."""
-    positive(sensitivity, f"selection {label!r}: sensitivity")
-    positive(epsilon, f"selection {label!r}: epsilon")
+    check_positive(sensitivity, f"selection {label!r}: sensitivity")
+    check_positive(epsilon, f"selection {label!r}: epsilon")
     scores = np.asarray(scores, dtype=float)
     if scores.ndim != 1 or not len(scores):
         raise UserError(
@@ -109,17 +107,17 @@ def report_noisy_max(
     Only the option is released; the noisy score is not, and would cost extra.
     """
     exponents = _exponents(scores, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic, label=label)
-    return release(
+    return measure(
         Selection(label, epsilon),
-        Choice(),
+        ExponentialMechanism(),
         exponents,
-        lambda: _drawn(exponents, source),
+        lambda: _draw(exponents, source),
         source=source,
         ledger=ledger,
     )
 
 
-def _drawn(exponents: np.ndarray, source: NoiseSource) -> int:
+def _draw(exponents: np.ndarray, source: NoiseSource) -> int:
     coarse, fine = source.uniform((2, len(exponents)))
     uniform = np.maximum(coarse + RESOLUTION * fine, LEAST)
     # The upper tail of the Gumbel law, which decides for unlikely options, is where u is small and finely resolved.

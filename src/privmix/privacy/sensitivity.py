@@ -1,18 +1,68 @@
-"""How far one unit can move the statistics of a mixture: the sensitivities that noise is scaled by.
+"""Neighbouring datasets, and the sensitivity of a mixture's statistics: how far one unit can move them.
+
+`Neighbours` states the unit that a guarantee protects (record or person) and how it changes (replaced, or added or
+removed). Every function here takes it and turns the bound on one record's contribution into the bound on one
+unit's (`Neighbours.difference`), for sums over records.
 
 A record contributes with responsibilities γ (γ_k ≥ 0, Σ γ_k = 1), computed from parameters that are public or
 already released, and as a point z_k in the coordinates of component k, clipped to ‖z_k‖₂ ≤ c (`radius`). Because
-Σ γ_k² ≤ 1 no bound has a factor K. All functions take `Neighbours`, which turns the bound on a record's
-contribution into that on a unit's (`Neighbours.difference`), for sums over records. The bounds are reached where K ≥ 2
-and d ≥ 2.
+Σ γ_k² ≤ 1, no bound has a factor K. The bounds are reached where K ≥ 2 and d ≥ 2.
 """
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from privmix.errors import UserError
-from privmix.privacy.relation import Neighbours
-from privmix.privacy.validation import positive
+from privmix.privacy.ledger import check_member, check_positive
+
+Unit = Literal["record", "person"]
+Relation = Literal["replace_one", "add_remove"]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two datasets are neighbours if one unit is replaced, or is added or removed.
+
+    The datasets are training sets. When a record is replaced both have the same number of records, which is
+    public, and the record keeps its person and its part of the split, and is as readable as before. A person
+    holds at most `max_records` records; replacing a person keeps the number of people, not of records.
+    """
+
+    unit: Unit
+    relation: Relation
+    max_records: int = 1
+
+    def __post_init__(self) -> None:
+        check_member(self.unit, get_args(Unit), "neighbours: unit")
+        check_member(self.relation, get_args(Relation), "neighbours: relation")
+        if not self.max_records >= 1:
+            raise UserError(f"neighbours: max_records = {self.max_records!r} must be at least 1.")
+
+    @property
+    def records(self) -> int:
+        """How many records of one side may differ."""
+        return self.max_records if self.unit == "person" else 1
+
+    @property
+    def size_is_public(self) -> bool:
+        """Whether all neighbours have the same number of records: then it is no secret."""
+        return self.unit == "record" and self.relation == "replace_one"
+
+    def difference(self, norm: float, *, opposed: bool) -> float:
+        """Sensitivity of a sum over records whose contributions have at most this norm.
+
+        Adding or removing changes the sum by `norm`. Replacing changes it by the difference of two
+        contributions: `2 norm` when they may point in opposite directions (`opposed`, or an L1 norm), and
+        `sqrt(2) norm` in L2 when their inner product is never negative, since then
+        |s - s'|^2 = |s|^2 + |s'|^2 - 2<s, s'> <= 2 norm^2. Several records add up by the triangle inequality;
+        a person replaced by one with fewer records is covered, because no record at all contributes zero.
+        """
+        if self.relation == "add_remove":
+            factor = 1.0
+        else:
+            factor = 2.0 if opposed else math.sqrt(2.0)
+        return self.records * factor * norm
 
 
 @dataclass(frozen=True)
@@ -38,7 +88,7 @@ def sums(neighbours: Neighbours, *, dimensions: int, radius: float = 1.0) -> Sen
     """
     if dimensions < 1:
         raise UserError(f"sensitivity of sums: dimensions = {dimensions!r} must be at least 1.")
-    l2 = neighbours.difference(positive(radius, "sensitivity of sums: radius"), opposed=True)
+    l2 = neighbours.difference(check_positive(radius, "sensitivity of sums: radius"), opposed=True)
     return Sensitivity(math.sqrt(dimensions) * l2, l2)
 
 
@@ -49,7 +99,7 @@ def second_moments(neighbours: Neighbours, *, radius: float = 1.0) -> float:
     the diagonal times √2; without that factor it is an upper bound. ⟨zzᵀ, z'z'ᵀ⟩ = (z·z')² is never negative.
     """
     return neighbours.difference(
-        positive(radius, "sensitivity of second moments: radius") ** 2, opposed=False
+        check_positive(radius, "sensitivity of second moments: radius") ** 2, opposed=False
     )
 
 
@@ -64,10 +114,10 @@ def joint(
     f(t) = a² + b²t + e²t². If b² ≤ 2ae then f ≥ 0 and the bound is √2 S; otherwise it is √(2 S² - 2 min f), the
     minimum over |t| ≤ c².
     """
-    c = positive(radius, "joint sensitivity: radius")
-    a = positive(count, "joint sensitivity: weight of counts")
-    b = positive(total, "joint sensitivity: weight of sums")
-    e = positive(square, "joint sensitivity: weight of second moments")
+    c = check_positive(radius, "joint sensitivity: radius")
+    a = check_positive(count, "joint sensitivity: weight of counts")
+    b = check_positive(total, "joint sensitivity: weight of sums")
+    e = check_positive(square, "joint sensitivity: weight of second moments")
     largest = a * a + b * b * c * c + e * e * c**4
     if neighbours.relation == "add_remove":
         return neighbours.difference(math.sqrt(largest), opposed=False)

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from privmix.artefacts.audit import Audit
+from privmix.artefacts.audit import AuditFile
 from privmix.artefacts.model import ModelFile
+from privmix.artefacts.privacy_statement import ReplayVerdict
 from privmix.artefacts.scores import results_table
-from privmix.artefacts.verdict import Verdict
-from privmix.evaluate.audit.shared_noise import shared
+from privmix.audit.shared_noise import shared_noise_findings
 from privmix.report.format import count, three_digits
 from privmix.report.run import Outcome, RunResults
 
@@ -18,7 +18,7 @@ def mark_shared_noise(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """The outcomes; the replays of those that share noise, which no single replay can see, have a finding more."""
     outcomes = list(outcomes)
     named = {name: part.replay for outcome in outcomes for name, part in _replays(outcome).items()}
-    found = shared(named)
+    found = shared_noise_findings(named)
 
     def mark(outcome: Outcome) -> Outcome:
         parts = _replays(outcome)
@@ -104,19 +104,19 @@ def bound_rows(outcomes: Iterable[Outcome]) -> pa.Table:
     )
 
 
-def replay_verdict(outcome: Outcome) -> Verdict | None:
+def replay_verdict(outcome: Outcome) -> ReplayVerdict | None:
     """What the replay of the model says, where there was one."""
     return outcome.model.replay if outcome.model else None
 
 
-def _replays(outcome: Outcome) -> dict[str, ModelFile | Audit]:
+def _replays(outcome: Outcome) -> dict[str, ModelFile | AuditFile]:
     """What was replayed, by a name in words."""
     which = f"{outcome.mechanism} at ε = {outcome.epsilon:g}"
     parts = {f"{which} on {outcome.dataset}": outcome.model, f"{which} on crafted records": outcome.audit}
     return {name: part for name, part in parts.items() if part is not None and part.replay is not None}
 
 
-def _add_finding(verdict: Verdict, finding: str) -> Verdict:
+def _add_finding(verdict: ReplayVerdict, finding: str) -> ReplayVerdict:
     return verdict.model_copy(update={"findings": [*verdict.findings, finding]})
 
 

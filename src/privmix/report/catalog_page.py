@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from privmix.catalog.dataset_files import DatasetFiles
 from privmix.catalog.entry import Column, Entry, FileSource, PackageSource, UrlSource
-from privmix.catalog.holding import Holding
 from privmix.report import format
 from privmix.report.templating import environment
 
@@ -36,7 +36,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class RunPlan:
+class CatalogRun:
     """What the configuration makes of each of its datasets."""
 
     datasets: tuple[str, ...]
@@ -119,7 +119,7 @@ class LineageGraph:
 class CatalogItem:
     """Everything that the page says of one dataset."""
 
-    holding: Holding
+    holding: DatasetFiles
     in_run: bool
     origin: str
     words: str  # what a search looks through
@@ -131,7 +131,7 @@ class CatalogItem:
         return self.holding.entry
 
 
-def render(holdings: Sequence[Holding], problems: Sequence[str], plan: RunPlan, files: Files) -> str:
+def render(holdings: Sequence[DatasetFiles], problems: Sequence[str], plan: CatalogRun, files: Files) -> str:
     """The whole page as HTML; `problems` are sentences about entries that could not be read."""
     return (
         environment()
@@ -165,7 +165,7 @@ def role(entry: Entry, column: Column) -> str:
     return "not used"
 
 
-def _item(holding: Holding, plan: RunPlan, files: Files) -> CatalogItem:
+def _item(holding: DatasetFiles, plan: CatalogRun, files: Files) -> CatalogItem:
     entry = holding.entry
     return CatalogItem(
         holding=holding,
@@ -209,7 +209,7 @@ def _words(entry: Entry) -> str:
     )
 
 
-def _lineage(holding: Holding, plan: RunPlan, files: Files) -> Lineage:
+def _lineage(holding: DatasetFiles, plan: CatalogRun, files: Files) -> Lineage:
     entry, raw, counts = holding.entry, holding.raw, holding.counts
 
     def path(pattern: str) -> str:

@@ -12,12 +12,9 @@ from importlib import resources
 
 from pydantic import TypeAdapter
 
-from privmix.mechanisms.registry import module_of
-from privmix.provenance import code_version
 from privmix.report.format import three_digits
 
 FILE = resources.files("privmix.report") / "evidence" / "defects.json"
-AUDIT = ("privmix.evaluate.audit.crafted", "privmix.evaluate.audit.game", "privmix.evaluate.audit.replay")
 
 
 @dataclass(frozen=True)
@@ -79,20 +76,14 @@ class DefectMatrix:
         """The mistakes."""
         return self.rows[1:]
 
-    @property
-    def outdated(self) -> bool:
-        """Whether the code has changed since, as far as this Python can tell."""
-        return self.python == this_python() and self.code != audit_code_version(self.method)
+    def is_outdated(self, code: str) -> bool:
+        """Whether the code of the audit, now of version `code`, has changed since, as far as this Python can tell."""
+        return self.python == this_python() and self.code != code
 
 
 def this_python() -> str:
     """The Python whose syntax trees this process has."""
     return ".".join(platform.python_version_tuple()[:2])
-
-
-def audit_code_version(method: str) -> str:
-    """The version of everything that an audit of the method runs."""
-    return code_version(*AUDIT, module_of(method))
 
 
 def load_matrix() -> DefectMatrix:

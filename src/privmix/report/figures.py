@@ -17,7 +17,7 @@ import matplotlib as mpl
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from privmix.artefacts.statement import holds_anywhere, randomises_records
+from privmix.artefacts.privacy_statement import holds_anywhere, randomises_records
 
 INK, MUTED, GRID, SURFACE, FORBIDDEN = "#1b2026", "#5b6570", "#d9dee4", "#fdfefe", "#f6dfd9"
 # Blue, vermillion, green, purple, mustard, indigo, crimson, teal, lime, brown: apart in hue and in lightness, and never

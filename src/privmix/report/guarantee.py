@@ -2,7 +2,7 @@
 
 import math
 
-from privmix.evaluate.limits import swap_ceiling
+from privmix.attacks.limits import swap_auc_ceiling
 from privmix.report.format import count, neighbours, plain
 from privmix.report.results import Results
 from privmix.report.run import Outcome, RunResults
@@ -25,7 +25,7 @@ def describe_guarantee(best: Outcome) -> str | None:
 
 def auc_ceiling(results: Results, outcome: Outcome) -> float:
     """The AUC that no attack on one protected unit exceeds in expectation."""
-    return swap_ceiling(outcome.limiting_epsilon, outcome.claimed_delta, results.relation(*outcome.key))
+    return swap_auc_ceiling(outcome.limiting_epsilon, outcome.claimed_delta, results.relation(*outcome.key))
 
 
 def protected_unit(run: RunResults) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmix.artefacts.model import ModelFile
-from privmix.artefacts.statement import Privacy
+from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.report.format import distance, listing, plain, three_digits
 
 ANSWER = "a_"  # how randomised response labels what it asks about an attribute
@@ -41,7 +41,7 @@ class ReleaseGroup:
     noise: str
 
 
-def claim(privacy: Privacy) -> str:
+def claim(privacy: PrivacyStatement) -> str:
     """What the ledger adds up to; where that is for a distance, also what it is between any two records."""
     words = f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}"
     if privacy.epsilon_anywhere is None:
@@ -50,7 +50,7 @@ def claim(privacy: Privacy) -> str:
     return f"{words} within {within}, ε = {three_digits(privacy.epsilon_anywhere)} between any two records,"
 
 
-def theorem(privacy: Privacy) -> str | None:
+def theorem(privacy: PrivacyStatement) -> str | None:
     """How the releases add up, in words."""
     words = THEOREMS.get(privacy.accountant)
     if words is None or not any(row["kind"] == "selection" for row in privacy.ledger):
@@ -79,7 +79,7 @@ def _is_geographic(model: ModelFile) -> bool:
     return all(axis.geographic for axis in model.domain.axes)
 
 
-def exceeds_budget(privacy: Privacy) -> bool:
+def exceeds_budget(privacy: PrivacyStatement) -> bool:
     """Whether a claim is above its budget, beyond rounding."""
     rounding = 1 + 1e-9
     return (
@@ -106,9 +106,10 @@ def group(ledger: tuple[dict[str, Any], ...]) -> tuple[ReleaseGroup, ...]:
 
 def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
     if kind == "gaussian":
-        return f"σ = {_span(rows, 'multiplier')} Δ₂"
+        return f"σ = {_span(rows, 'noise_multiplier')} Δ₂"
     if kind == "sampled_gaussian":
-        return f"σ = {_span(rows, 'multiplier')} Δ₂, each unit in the sample with probability {_span(rows, 'rate')}"
+        sigma, rate = _span(rows, "noise_multiplier"), _span(rows, "rate")
+        return f"σ = {sigma} Δ₂, each unit in the sample with probability {rate}"
     if kind == "laplace":
         return f"scale = Δ₁ / {_span(rows, 'epsilon')}"
     if kind in ("randomized_response", "decomposition"):

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
 
 from privmix.artefacts.domain import Axis, Domain
-from privmix.artefacts.fitted import Fitted
+from privmix.artefacts.fitted_model import FittedModel
 from privmix.report.figures import INK, MUTED, drawing, png, svg
 
 LEFT, RIGHT, BOTTOM, TOP = 0.56, 0.06, 0.42, 0.06  # inches around the axes of a panel
@@ -54,7 +54,7 @@ def plot_columns(domain: Domain) -> tuple[int, ...]:
     return columns
 
 
-def plot_window(data: PlotData, models: list[Fitted]) -> PlotWindow:
+def plot_window(data: PlotData, models: list[FittedModel]) -> PlotWindow:
     """A window on all shown records; without records, on the models' ellipses inside the public box."""
     domain = data.domain
     columns = plot_columns(domain)
@@ -82,29 +82,31 @@ def map_window(limits: list[tuple[float, float]]) -> tuple[tuple[tuple[float, fl
     return ((left - more_across, right + more_across), (low - more_up, high + more_up)), height
 
 
-def original_units(domain: Domain, model: Fitted, columns: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def original_units(
+    domain: Domain, model: FittedModel, columns: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
     """Means and covariances of the drawn coordinates in original units (the marginal of a Gaussian)."""
     index = list(columns)
     scale = np.array([domain.axes[column].scale for column in index])
-    means = domain.restore(np.array(model.means))[:, index]
+    means = domain.denormalise(np.array(model.means))[:, index]
     covariances = np.array(model.covariances)[:, index][:, :, index]
     return means, covariances / np.outer(scale, scale)
 
 
-def _extent(domain: Domain, model: Fitted, columns: tuple[int, ...]) -> np.ndarray:
+def _extent(domain: Domain, model: FittedModel, columns: tuple[int, ...]) -> np.ndarray:
     means, covariances = original_units(domain, model, columns)
     reach = SIGMAS * np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
     return np.vstack([means - reach, means + reach])
 
 
-def centres_outside(window: PlotWindow, model: Fitted) -> int:
+def centres_outside(window: PlotWindow, model: FittedModel) -> int:
     """How many components have their centre outside the window."""
     means, _ = original_units(window.domain, model, window.columns)
     low, high = np.array(window.limits).T
     return int(np.any((means < low) | (means > high), axis=1).sum())
 
 
-def ellipses_around(window: PlotWindow, model: Fitted) -> int:
+def ellipses_around(window: PlotWindow, model: FittedModel) -> int:
     """How many components have an ellipse around the whole window, so that none of it is seen."""
     if len(window.columns) < 2:
         return 0
@@ -133,7 +135,13 @@ def draw_records(window: PlotWindow, data: PlotData) -> str | None:
 
 
 def draw_model(
-    window: PlotWindow, data: PlotData, model: Fitted, colour: str, name: str, label: str, bitmap: str | None
+    window: PlotWindow,
+    data: PlotData,
+    model: FittedModel,
+    colour: str,
+    name: str,
+    label: str,
+    bitmap: str | None,
 ) -> Markup:
     """One model; `bitmap` is the id of the page's image of the records."""
     width, height = LEFT + ACROSS + RIGHT, BOTTOM + window.up + TOP
@@ -166,7 +174,7 @@ def axis_label(axis: Axis) -> str:
     return f"{name} ({axis.unit})" if axis.unit else name
 
 
-def _ellipses(axes: Axes, window: PlotWindow, data: PlotData, model: Fitted, colour: str) -> None:
+def _ellipses(axes: Axes, window: PlotWindow, data: PlotData, model: FittedModel, colour: str) -> None:
     _window(axes, window)
     means, covariances = original_units(window.domain, model, window.columns)
     heaviest = max(model.weights)
@@ -202,7 +210,7 @@ def _labels(axes: Axes, window: PlotWindow) -> None:
         axis.get_major_formatter().set_useOffset(False)
 
 
-def _density(axes: Axes, window: PlotWindow, data: PlotData, model: Fitted, colour: str) -> None:
+def _density(axes: Axes, window: PlotWindow, data: PlotData, model: FittedModel, colour: str) -> None:
     low, high = window.limits[0]
     if len(data.cloud):
         axes.hist(data.cloud[:, 0], bins=60, range=(low, high), density=True, color=MUTED, alpha=0.35)

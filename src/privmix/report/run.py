@@ -9,14 +9,14 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
-from privmix.artefacts.audit import Audit
+from privmix.artefacts.audit import AuditFile
 from privmix.artefacts.clean import CleanData, CleanInfo
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.model import ModelFile
+from privmix.artefacts.privacy_statement import Trust, holds_anywhere, randomises_records
 from privmix.artefacts.scores import ScoresInfo
-from privmix.artefacts.statement import Trust, holds_anywhere, randomises_records
 from privmix.catalog.entry import Entry
-from privmix.provenance import Provenance
+from privmix.report.provenance import Provenance
 from privmix.settings import Settings
 
 SHOWN_POINTS = 5000
@@ -35,7 +35,7 @@ class Outcome:
     model: ModelFile | None = None
     scores: pa.Table | None = None
     scores_info: ScoresInfo | None = None
-    audit: Audit | None = None  # of the mechanism at this epsilon, whatever the dataset
+    audit: AuditFile | None = None  # of the mechanism at this epsilon, whatever the dataset
 
     @property
     def key(self) -> tuple[str, str, float]:
@@ -125,8 +125,8 @@ def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
         info=clean.info,
         protects_people=protects_people,
         most_records=int(records.max(initial=1)),
-        cloud=domain.restore(clean.points[rows]),
-        places=domain.restore(clean.points[clean.isolated_rows]),
+        cloud=domain.denormalise(clean.points[rows]),
+        places=domain.denormalise(clean.points[clean.isolated_rows]),
         shares=shares,
     )
 
@@ -152,7 +152,7 @@ class StageUsage:
 
     stage: str
     planned: int
-    measured: int
+    benchmark_paths: int
     total_seconds: float | None
     largest_seconds: float | None
     largest_mb: float | None
@@ -160,7 +160,7 @@ class StageUsage:
     @property
     def unmeasured(self) -> int:
         """How many of its jobs ran without being measured, or did not run."""
-        return self.planned - self.measured
+        return self.planned - self.benchmark_paths
 
 
 @dataclass(frozen=True)
@@ -173,6 +173,7 @@ class RunResults:
     outcomes: tuple[Outcome, ...]  # as `sort_outcomes` puts them
     materials: Mapping[str, Material]  # without the datasets that were not cleaned
     provenance: Provenance
+    audit_code: str  # version of the code that audits run now
     usage: tuple[StageUsage, ...] = ()  # of the stages before the report
 
     @property

@@ -9,7 +9,7 @@ A dataset plays the game once for each mechanism and epsilon. All its alarms tog
 import math
 from statistics import NormalDist
 
-from privmix.evaluate.membership import auc_interval
+from privmix.privacy.hypothesis_testing import newcombe_interval
 from privmix.report.format import count, distance, nearest, plain, rate, three_digits
 from privmix.report.guarantee import auc_ceiling
 from privmix.report.results import Results
@@ -25,7 +25,7 @@ def auc_lower_bound(auc: float, runs: int, games: int) -> float:
     Two-sided: an attack that is surely wrong is as good as one that is surely right.
     """
     quantile = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / (2 * games))
-    low, high = auc_interval(auc, runs, runs, quantile)
+    low, high = newcombe_interval(auc, runs, runs, quantile)
     return max(low, 1 - high)
 
 

@@ -34,7 +34,7 @@ CHANGES = (
     change(
         "twice the affordable release",
         OF_REPLAY,
-        (CALIBRATION, "return _share(largest(", "return _share(2 * largest("),
+        (CALIBRATION, "return _share(find_largest(", "return _share(2 * find_largest("),
     ),
     change(
         "overspending accepted",
@@ -82,7 +82,7 @@ CHANGES = (
             ACCOUNTING,
             "        if isinstance(event, Gaussian | SampledGaussian)\n",
             "        if isinstance(event, Gaussian)\n"
-            "        else dataclasses.replace(event, multiplier=event.multiplier / 2)\n"
+            "        else dataclasses.replace(event, noise_multiplier=event.noise_multiplier / 2)\n"
             "        if isinstance(event, SampledGaussian)\n",
         ),
     ),
@@ -97,7 +97,7 @@ CHANGES = (
         (
             ACCOUNTING,
             "events = [event for ledger in ledgers for event in ledger]",
-            "events = nearby(event for ledger in ledgers for event in ledger)",
+            "events = nearby_events(event for ledger in ledgers for event in ledger)",
         ),
     ),
 )

@@ -60,7 +60,7 @@ CHANGES = (
     change(
         "as many blocks as the data have records for",
         f"{OF_CHOICE}::test_the_number_of_blocks_is_public",
-        (CHOICE, "number = blocks(spec)", "number = max(1, len(points) // 30)"),
+        (CHOICE, "number = block_count(spec)", "number = max(1, len(points) // 30)"),
     ),
     change(
         "the choice is not paid for",
@@ -121,15 +121,15 @@ CHANGES = (
     change(
         "bounds from the data",
         OF_REPLAY,
-        (DP_EM, "mixture = _feasible(\n", "mixture = _feasible_by_data(\n                view,\n"),
+        (DP_EM, "mixture = _project_to_box(\n", "mixture = _feasible_by_data(\n                view,\n"),
         (
             DP_EM,
-            "def _feasible(",
+            "def _project_to_box(",
             "def _feasible_by_data(view, *arguments):\n"
-            "    found = _feasible(*arguments)\n"
+            "    found = _project_to_box(*arguments)\n"
             "    means = np.clip(found.means, view.points.min(0), view.points.max(0))\n"
             "    return Mixture(found.weights, means, found.covariances)\n\n\n"
-            "def _feasible(",
+            "def _project_to_box(",
         ),
     ),
     change(
@@ -189,15 +189,19 @@ CHANGES = (
     change(
         "noisy moments: no factor off the diagonal",
         OF_MOMENTS,
-        (JOINT, "np.where(rows == columns, 1.0, math.sqrt(2.0))", "np.ones(len(rows))"),
+        (
+            JOINT,
+            "rows, columns, factor = upper_triangle(moments.sums.shape[1])",
+            "rows, columns, factor = upper_triangle(moments.sums.shape[1], off_diagonal=1.0)",
+        ),
     ),
     change(
         "noisy moments: replaced persons cost as much as added records",
         OF_MOMENTS + "::test_noise_has_the_scale_of_the_theorem",
         (
             JOINT,
-            "sums.reach(shape.sensitivity(neighbours),",
-            'sums.reach(shape.sensitivity(Neighbours("record", "add_remove")),',
+            "shape.sensitivity(neighbours),",
+            'shape.sensitivity(Neighbours("record", "add_remove")),',
         ),
     ),
     change(
@@ -224,16 +228,20 @@ CHANGES = (
         OF_MOMENTS + "::test_every_release_is_the_statistic_plus_its_noise",
         (
             REFINEMENT,
-            "mixture = updated(mixture, released, spec, neighbours)",
+            "mixture = m_step(mixture, released, spec, neighbours)",
             "size = observations.total_weight / released.counts.sum()\n"
             "        released = __import__('dataclasses').replace(released, counts=released.counts * size)\n"
-            "        mixture = updated(mixture, released, spec, neighbours)",
+            "        mixture = m_step(mixture, released, spec, neighbours)",
         ),
     ),
     change(
         "noisy moments: start from the data",
         OF_MOMENTS + "::test_each_iteration_knows_only_what_was_released",
-        (NOISY_MOMENTS, "mixture = _fitted(run, plan, spec,", "mixture = _fitted(run, plan, spec, view,"),
+        (
+            NOISY_MOMENTS,
+            "mixture = _run_schedule(run, plan, spec,",
+            "mixture = _run_schedule(run, plan, spec, view,",
+        ),
         (
             NOISY_MOMENTS,
             "plan: Schedule, spec: Spec, rng",
@@ -250,6 +258,6 @@ CHANGES = (
     change(
         "a release of moments rests on a sum in floating point",
         OF_EXACT_SUMS + "::test_every_sum_that_a_release_rests_on_lies_on_the_lattice_before_noise_is_added",
-        (JOINT, "if sums.must_be_exact(source):", "if False:"),
+        (JOINT, "if noise.needs_exact_sums(source):", "if False:"),
     ),
 )

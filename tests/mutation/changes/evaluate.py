@@ -54,7 +54,7 @@ CHANGES = (
         f"{OF_AUDIT_REPLAY}::test_releases_whose_number_depends_on_the_records_are_found",
         (
             REPLAY,
-            "if not len(mine.entries) == len(other.entries) == len(run.tape.entries):",
+            "if not len(mine.entries) == len(other.entries) == len(run.recording.entries):",
             "if not other.entries:",
         ),
     ),

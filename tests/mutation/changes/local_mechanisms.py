@@ -59,7 +59,7 @@ CHANGES = (
         OF_PEOPLE,
         (
             LOCAL,
-            "            parts = picked(parts, plan.per_person, source=rng.noise)\n",
+            "            parts = sample_records(parts, plan.per_person, source=rng.noise)\n",
             "            pass\n",
         ),
     ),
@@ -111,19 +111,19 @@ CHANGES = (
         OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_in_which_the_records_come",
         (
             PICKS,
-            "kept[order.picked(records.owners, keys, each)]",
-            "kept[order.picked(records.owners, keys, 1)]",
+            "kept[shuffle.pick_rows(records.owners, keys, each)]",
+            "kept[shuffle.pick_rows(records.owners, keys, 1)]",
         ),
     ),
     change(
         "keys drawn anew for records that were kept",
         OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_in_which_the_records_come",
-        (PICKS, "keys[kept])]", "order.keys(np.count_nonzero(kept), source=source))]"),
+        (PICKS, "keys[kept])]", "shuffle.random_keys(np.count_nonzero(kept), source=source))]"),
     ),
     change(
         "buckets of reports read in order",
         OF_COLLECTION,
-        (SPOOL, "rows = rows[order.shuffled(len(rows), source=self._source)]", "rows = rows[:]"),
+        (SPOOL, "rows = rows[shuffle.random_order(len(rows), source=self._source)]", "rows = rows[:]"),
     ),
     change(
         "adaptive response: rounds of one part of the records after another",
@@ -136,9 +136,9 @@ CHANGES = (
     ),
     change(
         "people's places wait in a file with a name",
-        "tests/mechanisms/test_mechanism_spool.py::test_a_killed_process_leaves_nothing",
+        "tests/mechanisms/test_mechanism_report_shuffle.py::test_a_killed_process_leaves_nothing",
         (
-            "mechanisms/spool.py",
+            "mechanisms/shared/report_shuffle.py",
             "tempfile.SpooledTemporaryFile(max_size=most, dir=folder)",
             "tempfile.NamedTemporaryFile(dir=folder)",
         ),

@@ -73,6 +73,10 @@ CHANGES = (
     change(
         "contributions depend on where a record stands",
         OF_EXACT_SUMS + "::test_a_record_has_the_same_numbers_wherever_it_stands",
-        (ROWWISE, "shares = exponential(joint - joint.max(axis=0))", "shares = np.exp(joint - joint.max())"),
+        (
+            ROWWISE,
+            "shares = rowwise_exponential(joint - joint.max(axis=0))",
+            "shares = np.exp(joint - joint.max())",
+        ),
     ),
 )

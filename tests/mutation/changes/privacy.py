@@ -62,7 +62,11 @@ CHANGES = (
     change(
         "Gaussian noise halved",
         SCALE,
-        (NOISE, '_check(multiplier, "multiplier") * reach', '_check(multiplier, "multiplier") * reach / 2'),
+        (
+            NOISE,
+            '_check(noise_multiplier, "noise_multiplier") * reach',
+            '_check(noise_multiplier, "noise_multiplier") * reach / 2',
+        ),
     ),
     change(
         "exact noise halved", EXACT_SCALE, (EXACT, "math.ceil(scale / STEP", "math.ceil(scale / 2 / STEP")
@@ -94,8 +98,8 @@ CHANGES = (
         f"{OF_LAWS}::test_scores_are_standard_normal",
         (
             NOISE,
-            "Normal(sigma),\n        values,\n        lambda",
-            "Normal(2 * sigma),\n        values,\n        lambda",
+            "GaussianNoise(sigma),\n        values,\n        lambda",
+            "GaussianNoise(2 * sigma),\n        values,\n        lambda",
         ),
     ),
     # Sensitivities.
@@ -134,7 +138,7 @@ CHANGES = (
     change(
         "a replay draws anew",
         f"{OF_WITNESS}::test_with_all_releases_held_fixed_the_output_does_not_depend_on_the_records",
-        (WITNESS, "        return _kept(before.released)\n", "        return draw()\n"),
+        (WITNESS, "        return _copy(before.released)\n", "        return draw()\n"),
     ),
     change(
         "unknown events accepted", UNKNOWN, (LEDGER, "if type(event) not in KINDS.values():", "if False:")
@@ -142,7 +146,7 @@ CHANGES = (
     change(
         "replay: noise outside of a release goes unnoticed",
         f"{OF_AUDIT_REPLAY}::test_noise_outside_of_a_release_is_found",
-        (WITNESS, "self.tape.loose.append(kind)", "pass"),
+        (WITNESS, "self.recording.unaccounted.append(kind)", "pass"),
     ),
     # Streams.
     change(
@@ -178,8 +182,8 @@ CHANGES = (
         OF_SAMPLING + "::test_the_sum_is_over_the_sample_and_the_noise_is_as_stated",
         (
             NOISE,
-            "    sigma = multiplier * reach\n",
-            "    sigma = multiplier * reach / 2\n",
+            "    sigma = noise_multiplier * reach\n",
+            "    sigma = noise_multiplier * reach / 2\n",
         ),
     ),
     change(
@@ -231,7 +235,7 @@ CHANGES = (
     change(
         "hashed runs begin at the wrong answer",
         OF_SURVEY + "::test_the_support_of_runs_is_a_part_of_all_support",
-        ("privacy/response/local_hashing.py", "np.uint64(first) + b)", "np.uint64(first + 1) + b)"),
+        ("privacy/oracles/local_hashing.py", "np.uint64(first) + b)", "np.uint64(first + 1) + b)"),
     ),
     change(
         "survey: everybody gives the next person's report",
@@ -251,7 +255,7 @@ CHANGES = (
     change(
         "shuffle left out",
         (OF_COLLECTION, OF_PEOPLE),
-        (ORDER, 'np.argsort(keys(rows, source=source), kind="stable")', "np.arange(rows)"),
+        (ORDER, 'np.argsort(random_keys(rows, source=source), kind="stable")', "np.arange(rows)"),
     ),
     # Places that hide among nearby ones.
     change(

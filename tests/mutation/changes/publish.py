@@ -20,12 +20,16 @@ CHANGES = (
             "from privmix.privacy.exact import ExactNoise\n",
             "from privmix.privacy.noise import SeededNoise\n",
         ),
-        (MAKING, "Randomness(ExactNoise(), fresh())", "Randomness(SeededNoise(fresh()), fresh())"),
+        (
+            MAKING,
+            "Randomness(ExactNoise(), fresh_stream())",
+            "Randomness(SeededNoise(fresh_stream()), fresh_stream())",
+        ),
     ),
     change(
         "a release beyond the limit is not refused",
         OF_SPENDING + "::test_an_intent_counts_in_full_until_it_is_done",
-        (SPENDING, "            check(before, spent, limit, self.path)\n", ""),
+        (SPENDING, "            check_limit(before, spent, limit, self.path)\n", ""),
     ),
     change(
         "two releases at the same time read the account before either writes",
@@ -42,15 +46,15 @@ CHANGES = (
         OF_BAD_DAYS + "::test_a_full_disk_after_the_noise_leaves_no_release_and_counts_as_spent",
         (
             RELEASING,
-            "        number = account.begin(_what(order), _at_most(order, rehearsal), limit)\n        try:\n"
-            "            made, model = _carried_out(order, records, place)\n",
-            "        try:\n            made, model = _carried_out(order, records, place)\n"
-            "            number = account.begin(_what(order), _at_most(order, rehearsal), limit)\n",
+            "        number = account.begin(_account_entry(order), _largest_cost(order, rehearsal), limit)\n"
+            "        try:\n            made, model = _make_folder(order, records, place)\n",
+            "        try:\n            made, model = _make_folder(order, records, place)\n"
+            "            number = account.begin(_account_entry(order), _largest_cost(order, rehearsal), limit)\n",
         ),
     ),
     change(
         "a release is put in place unverified",
         OF_BAD_DAYS + "::test_what_fails_its_own_check_is_not_put_in_place",
-        (RELEASING, "    checks.verify(place)\n", ""),
+        (RELEASING, "    verify.verify(place)\n", ""),
     ),
 )

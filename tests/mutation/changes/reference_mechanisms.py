@@ -35,9 +35,9 @@ CHANGES = (
         OF_REFERENCE + "::test_the_grid_reference_follows_from_the_noisy_counts",
         (
             REFERENCE,
-            "    return feasible(fit.mixture.weights,",
-            "    fit = em.loop(spec.observed(points), fit.mixture, floor=spec.floor, max_iter=1)\n"
-            "    return feasible(fit.mixture.weights,",
+            "    return project_to_box(fit.mixture.weights,",
+            "    fit = em.loop(spec.observations(points), fit.mixture, floor=spec.floor, max_iter=1)\n"
+            "    return project_to_box(fit.mixture.weights,",
         ),
     ),
     change(
@@ -67,7 +67,7 @@ CHANGES = (
     change(
         "gradients not clipped",
         OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
-        (DP_SGD, "(gradient.clipped(part, norm) for part", "(part for part"),
+        (DP_SGD, "(gradient.clip_gradients(part, norm) for part", "(part for part"),
     ),
     change(
         "records clipped instead of persons",
@@ -75,9 +75,9 @@ CHANGES = (
         (
             DP_SGD,
             "of_records = gradient.gradients(points, mixture, rowwise=self.exact)\n",
-            "of_records = gradient.clipped(gradient.gradients(points, mixture), 3.0)\n",
+            "of_records = gradient.clip_gradients(gradient.gradients(points, mixture), 3.0)\n",
         ),
-        (DP_SGD, "(gradient.clipped(part, norm) for part", "(part for part"),
+        (DP_SGD, "(gradient.clip_gradients(part, norm) for part", "(part for part"),
     ),
     change(
         "replacing costs DP-SGD no more than removing",
@@ -89,8 +89,8 @@ CHANGES = (
         OF_DP_SGD,
         (
             DP_SGD,
-            "sampled_multiplier(rate, self.steps, budget, beside)",
-            "sampled_multiplier(rate, 1, budget, beside)",
+            "sampled_noise_multiplier(rate, self.steps, budget, beside)",
+            "sampled_noise_multiplier(rate, 1, budget, beside)",
         ),
     ),
     change(
@@ -128,7 +128,7 @@ CHANGES = (
             DP_SGD,
             "        size = rate * spec.domain.rows\n",
             "        if for_reference is not None:\n"
-            "            mixture = em.loop(spec.observed(points), mixture, floor=spec.floor, max_iter=1).mixture\n"
+            "            mixture = em.loop(spec.observations(points), mixture, floor=spec.floor, max_iter=1).mixture\n"
             "        size = rate * spec.domain.rows\n",
         ),
     ),
@@ -158,8 +158,8 @@ CHANGES = (
         OF_OUTPUT_NOISE,
         (
             OUTPUT_NOISE,
-            "_fitted(observe(points[order])",
-            "_fitted(observe(points)",
+            "_fit_blocks(observe(points[order])",
+            "_fit_blocks(observe(points)",
         ),
     ),
     change(
@@ -175,7 +175,7 @@ CHANGES = (
     change(
         "output noise: the model from the exact sum, noise only recorded",
         OF_OUTPUT_NOISE + "::test_the_model_is_computed_from_what_was_released",
-        (OUTPUT_NOISE, "shrunken(released / blocks,", "shrunken(vectors.sum(axis=0) / blocks,"),
+        (OUTPUT_NOISE, "shrink(released / blocks,", "shrink(vectors.sum(axis=0) / blocks,"),
     ),
     change(
         "output noise: blocks about a reference refitted to the records",
@@ -183,7 +183,7 @@ CHANGES = (
         (
             OUTPUT_NOISE,
             "        blocks = self.number_of_blocks(spec, for_sum)\n",
-            "        about = _fitted([observe(points)], about, spec.floor).mixture(0)\n"
+            "        about = _fit_blocks([observe(points)], about, spec.floor).mixture(0)\n"
             "        blocks = self.number_of_blocks(spec, for_sum)\n",
         ),
     ),
@@ -193,13 +193,18 @@ CHANGES = (
         (
             OUTPUT_NOISE,
             "        transcript = [\n",
-            "        mixture = _fitted([observe(points)], mixture, spec.floor).mixture(0)\n        transcript = [\n",
+            "        mixture = _fit_blocks([observe(points)], mixture, spec.floor).mixture(0)\n"
+            "        transcript = [\n",
         ),
     ),
     change(
         "output noise: half the noise in the sum over blocks",
         OF_OUTPUT_NOISE + "::test_the_sum_over_blocks_has_the_noise_of_the_theorem_and_not_half_of_it",
-        (OUTPUT_NOISE, "            multiplier=for_sum,\n", "            multiplier=for_sum / 2,\n"),
+        (
+            OUTPUT_NOISE,
+            "            noise_multiplier=for_sum,\n",
+            "            noise_multiplier=for_sum / 2,\n",
+        ),
         (OUTPUT_NOISE, 'claim(ledger.events, budget, "exact")', "budget"),
     ),
     # Posterior samples.
@@ -218,8 +223,8 @@ CHANGES = (
         ),
         (
             POSTERIOR_SAMPLE,
-            "for_reference, *multipliers = self.multipliers(budget)",
-            "for_reference, one = self.multipliers(budget); multipliers = [one] * self.iterations",
+            "for_reference, *multipliers = self.noise_multipliers(budget)",
+            "for_reference, one = self.noise_multipliers(budget); multipliers = [one] * self.iterations",
         ),
     ),
     change(
@@ -232,10 +237,10 @@ CHANGES = (
         OF_POSTERIOR_SAMPLE + "::test_all_follows_from_what_was_released",
         (
             POSTERIOR_SAMPLE,
-            "        belief = Belief(about, released, spec)\n",
+            "        belief = NoisyPosterior(about, released, spec)\n",
             "        exact = joint_moments.standardised_pass(observations, about, joint_moments.scheme(2).radius)\n"
             "        released = __import__('dataclasses').replace(released, **vars(exact))\n"
-            "        belief = Belief(about, released, spec)\n",
+            "        belief = NoisyPosterior(about, released, spec)\n",
         ),
     ),
     change(
@@ -243,8 +248,8 @@ CHANGES = (
         OF_POSTERIOR_SAMPLE + "::test_all_follows_from_what_was_released",
         (
             POSTERIOR_SAMPLE,
-            "        observations = spec.observed(points)\n",
-            "        observations = spec.observed(points)\n"
+            "        observations = spec.observations(points)\n",
+            "        observations = spec.observations(points)\n"
             "        from privmix.mixture.em import loop\n"
             "        mixture = loop(observations, mixture, floor=spec.floor, max_iter=1).mixture\n",
         ),
@@ -257,7 +262,7 @@ CHANGES = (
     change(
         "posterior samples: intervals pulled to the iteration before",
         OF_POSTERIOR_SAMPLE + "::test_intervals_hold_the_truth_also_where_the_iteration_before_was_wrong",
-        (POSTERIOR_SAMPLE, "return replace(self.steadying, kappa=1.0)", "return self.steadying"),
+        (POSTERIOR_SAMPLE, "return replace(self.density_prior, kappa=1.0)", "return self.density_prior"),
     ),
     change(
         "posterior samples: intervals of other means than the draws have",
@@ -266,7 +271,7 @@ CHANGES = (
             POSTERIOR_SAMPLE,
             "_, shifts, _ = self._draw(INTERVAL_DRAWS, rng)",
             "_, shifts, _ = "
-            "self.posterior(self.steadying, self._as_uncertain(INTERVAL_DRAWS, rng)).draw(rng)",
+            "self.posterior(self.density_prior, self._noise_draws(INTERVAL_DRAWS, rng)).draw(rng)",
         ),
     ),
 )

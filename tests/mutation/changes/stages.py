@@ -1,9 +1,14 @@
-"""Changes of the stages: from which stream a job draws."""
+"""Changes of the stages: from which stream a job draws, and which budget a row belongs to."""
 
 from changes.change import change
-from changes.places import JOB, OF_STREAMS
+from changes.places import EVALUATE, JOB, OF_EVALUATE, OF_STREAMS
 
 CHANGES = (
+    change(
+        "evaluate: the ledger's delta beside the budget's epsilon",
+        f"{OF_EVALUATE}::test_epsilon_and_delta_of_a_row_are_those_of_the_budget",
+        (EVALUATE, "privacy.budget_delta", "privacy.delta"),
+    ),
     change("epsilon left out of the stream", OF_STREAMS, (JOB, "settings, *budget,", "settings,")),
     change(
         "replicate left out of the stream",

@@ -13,8 +13,8 @@ from changes.places import (
 
 TRUE_SHARES = (
     ADAPTIVE,
-    "                said.append(told(asked[turn], reports, plan))",
-    "                said.append(told(asked[turn], reports, plan))\n"
+    "                said.append(estimate_shares(asked[turn], reports, plan))",
+    "                said.append(estimate_shares(asked[turn], reports, plan))\n"
     "                own = np.concatenate([asked[turn].locate(each['code']) for each in waiting[turn].parts(PART)])\n"
     "                exact = np.bincount(own, minlength=len(asked[turn])) / max(len(own), 1)\n"
     "                said[-1] = replace(said[-1], estimates=exact)",
@@ -27,8 +27,8 @@ CHANGES = (
         OF_TREE_RESPONSE + "::test_reports_have_the_probabilities_of_the_table",
         (
             TREE_RESPONSE,
-            "questioner(1 << depth, plan.budget.epsilon)",
-            "questioner(1 << depth, 2 * plan.budget.epsilon)",
+            "survey_oracle(1 << depth, plan.budget.epsilon)",
+            "survey_oracle(1 << depth, 2 * plan.budget.epsilon)",
         ),
         (SURVEY, "oracle.epsilon > self._epsilon", "oracle.epsilon > 2 * self._epsilon"),
     ),
@@ -57,28 +57,33 @@ CHANGES = (
         OF_TREE_RESPONSE + "::test_every_level_tells_the_truth_as_often_as_stated",
         (
             TREE_RESPONSE,
-            "            rows[own] = packed(",
+            "            rows[own] = pack_reports(",
             "            if level + 1 == len(depths) and reports.dtype.names:\n"
-            "                true = oracle.hashed(reports['a'], reports['b'], codes[own] >> (halving.depth - depth))\n"
+            "                own_codes = codes[own] >> (halving.depth - depth)\n"
+            "                true = oracle.hash_codes(reports['a'], reports['b'], own_codes)\n"
             "                half = source.uniform((len(reports),)) < 0.5\n"
             "                reports['answer'] = np.where(half, true, reports['answer'])\n"
-            "            rows[own] = packed(",
+            "            rows[own] = pack_reports(",
         ),
     ),
     change(
         "tree response: a column of the records",
         OF_TREE_RESPONSE + "::test_every_level_tells_the_truth_as_often_as_stated",
-        (TREE_RESPONSE, 'Answers({"part": rows}', 'Answers({"part": rows, "code": codes}'),
+        (
+            TREE_RESPONSE,
+            'CoordinateReports({"part": rows}',
+            'CoordinateReports({"part": rows, "code": codes}',
+        ),
     ),
     change(
         "tree response: the record in the hash of those who do not hash",
         OF_TREE_RESPONSE + "::test_every_level_tells_the_truth_as_often_as_stated",
         (
             TREE_RESPONSE,
-            '        return Answers({"part": rows})',
+            '        return CoordinateReports({"part": rows})',
             "        if isinstance(oracles[0], GeneralizedResponse) and 'b' in rows.dtype.names:\n"
             "            rows['b'] = np.where(rows['turn'] == 0, codes >> (halving.depth - 1), rows['b'])\n"
-            '        return Answers({"part": rows})',
+            '        return CoordinateReports({"part": rows})',
         ),
     ),
     change(
@@ -122,8 +127,8 @@ CHANGES = (
         OF_ADAPTIVE + "::test_reports_of_the_first_round_have_the_probabilities_of_the_table",
         (
             ADAPTIVE,
-            "return questioner(len(partition), plan.budget.epsilon)",
-            "return questioner(len(partition), 2 * plan.budget.epsilon)",
+            "return survey_oracle(len(partition), plan.budget.epsilon)",
+            "return survey_oracle(len(partition), 2 * plan.budget.epsilon)",
         ),
         (SURVEY, "oracle.epsilon > self._epsilon", "oracle.epsilon > 2 * self._epsilon"),
     ),
@@ -143,7 +148,7 @@ CHANGES = (
             ADAPTIVE,
             "        answered.add(",
             "        if turn + 1 == len(survey._waiting) and reports.dtype.names:\n"
-            "            true = oracle_of(partition, plan).hashed(reports['a'], reports['b'], part)\n"
+            "            true = oracle_of(partition, plan).hash_codes(reports['a'], reports['b'], part)\n"
             "            half = survey._source.uniform((len(reports),)) < 0.5\n"
             "            reports['answer'] = np.where(half, true, reports['answer'])\n"
             "        answered.add(",

@@ -1,4 +1,4 @@
-"""Parquet files. A row's number stands for its line; a null is a missing value."""
+"""Parquet files. The row number takes the place of the line number; a null is a missing value."""
 
 import contextlib
 import gzip
@@ -13,16 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privmix.catalog.entry import Column, Entry
-from privmix.catalog.readers.batch import RawBatch, positions, shortened
-from privmix.catalog.readers.stream import opened
+from privmix.catalog.readers.base import RawBatch, column_positions, open_raw, shorten
 from privmix.errors import UserError
 
 _BATCH_ROWS = 1 << 16
 
 
-def batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
+def read_raw_batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
     """The declared columns: numbers as they are stored, the rest as text."""
-    with opened(path) as stream, _seekable(stream) as content:
+    with open_raw(path) as stream, _seekable_file(stream) as content:
         try:
             file = pq.ParquetFile(content)
         except pa.ArrowInvalid as error:
@@ -30,23 +29,24 @@ def batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
                 f"{path} is not a Parquet file ({error}); mend reader.format or the file."
             ) from error
         schema = file.schema_arrow
-        positions(entry, schema.names, path)
+        column_positions(entry, schema.names, path)
         types = {
-            column.name: _stored_as(column, schema.field(column.name).type, path) for column in entry.columns
+            column.name: _storage_type(column, schema.field(column.name).type, path)
+            for column in entry.columns
         }
         first = 1
         try:
             for batch in file.iter_batches(_BATCH_ROWS, columns=list(types)):
                 columns = {name: batch[name].cast(kind, safe=False) for name, kind in types.items()}
                 lines = np.arange(first, first + len(batch), dtype=np.int64)
-                yield RawBatch(columns, lines, [], lambda row, columns=columns: _shown(columns, row))
+                yield RawBatch(columns, lines, [], lambda row, columns=columns: _row_text(columns, row))
                 first += len(batch)
         except (pa.ArrowInvalid, OSError) as error:
             raise UserError(f"{path} is a broken Parquet file ({error}); make it again.") from error
 
 
 @contextlib.contextmanager
-def _seekable(stream: BinaryIO) -> Iterator[BinaryIO]:
+def _seekable_file(stream: BinaryIO) -> Iterator[BinaryIO]:
     """Parquet is read from its end, so a gzip stream is unpacked into a file without a name."""
     if not isinstance(stream, gzip.GzipFile):
         yield stream
@@ -56,7 +56,7 @@ def _seekable(stream: BinaryIO) -> Iterator[BinaryIO]:
         yield unpacked
 
 
-def _stored_as(column: Column, kind: pa.DataType, path: Path) -> pa.DataType:
+def _storage_type(column: Column, kind: pa.DataType, path: Path) -> pa.DataType:
     """The type to read a column of type `kind` as."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -66,7 +66,7 @@ def _stored_as(column: Column, kind: pa.DataType, path: Path) -> pa.DataType:
         return pa.string()
     if column.type == "number" and number:
         return pa.float64()
-    if column.type != "number" and (number or pa.types.is_boolean(kind) or _is_moment(kind)):
+    if column.type != "number" and (number or pa.types.is_boolean(kind) or _is_temporal(kind)):
         return pa.string()
     raise UserError(
         f"{path}: column {column.name!r} is stored as {kind}, which is no {column.type}; "
@@ -74,9 +74,9 @@ def _stored_as(column: Column, kind: pa.DataType, path: Path) -> pa.DataType:
     )
 
 
-def _is_moment(kind: pa.DataType) -> bool:
+def _is_temporal(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
 
 
-def _shown(columns: dict[str, pa.Array], row: int) -> str:
-    return shortened(", ".join(f"{name}={values[row].as_py()}" for name, values in columns.items()))
+def _row_text(columns: dict[str, pa.Array], row: int) -> str:
+    return shorten(", ".join(f"{name}={values[row].as_py()}" for name, values in columns.items()))

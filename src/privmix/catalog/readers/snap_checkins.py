@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from privmix.catalog.entry import Entry
-from privmix.catalog.readers.batch import RawBatch, positions
-from privmix.catalog.readers.records import Layout, raw_batches
-from privmix.catalog.readers.stream import opened
+from privmix.catalog.readers.base import RawBatch, column_positions, open_raw
+from privmix.catalog.readers.delimited import Layout, parse_records
 
 FIELDS = ("person", "time", "latitude", "longitude", "place")
 
 
-def batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
+def read_raw_batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
     """The declared columns as text."""
-    layout = Layout(len(FIELDS), positions(entry, FIELDS, path), "\t", quoted=False)
-    with opened(path) as stream:
-        yield from raw_batches(stream, path, layout)
+    layout = Layout(len(FIELDS), column_positions(entry, FIELDS, path), "\t", quoted=False)
+    with open_raw(path) as stream:
+        yield from parse_records(stream, path, layout)

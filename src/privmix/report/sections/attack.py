@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from markupsafe import Markup
 
-from privmix.evaluate.limits import swap, tpr_ceiling
+from privmix.attacks.limits import swap_guarantee, tpr_ceiling
 from privmix.report.audit_findings import findings
 from privmix.report.figures import FORBIDDEN, INK, MUTED, Series, drawing, series, svg
 from privmix.report.format import compact, distance, listing, percent, plain, plus_minus, rate
@@ -49,7 +49,7 @@ class ShadowRow:
     lira: str  # AUC with its interval
     p99: str
     worst: str
-    chance: str  # what the worst record stays below if nothing leaks
+    p_value: str  # what the worst record stays below if nothing leaks
     beyond_chance: bool
     others: tuple[str, ...]  # the AUC of each of `OTHERS`
     rates: tuple[str, ...]  # LiRA's true-positive rate at each false-positive rate
@@ -152,7 +152,7 @@ def _attack_row(run: RunResults, results: Results, outcome: Outcome, fprs: list[
     reached = []
     for fpr in fprs:
         tpr = results.estimate(*key, TPR_METRIC + fpr)
-        allowed = percent(float(tpr_ceiling(float(fpr), *swap(*claim)))) if limited else None
+        allowed = percent(float(tpr_ceiling(float(fpr), *swap_guarantee(*claim)))) if limited else None
         reached.append((percent(tpr.mean) if tpr else "–", allowed))
     worst = results.values(*key, "mia_worst_record_auc")
     low = results.values(*key, "mia_worst_record_auc_low")
@@ -315,7 +315,7 @@ def _widest_limit(results: Results, shown: list[Outcome]) -> tuple[float, float]
     """The widest region that any of the private models allows; None where nothing is private."""
     made = [o for o in shown if o.private and o.failure is None]
     claims = [(o.epsilon, o.claimed_delta, results.relation(*o.key)) for o in made]
-    return max((swap(*claim) for claim in claims), default=None)
+    return max((swap_guarantee(*claim) for claim in claims), default=None)
 
 
 def _notes(outcomes: list[Outcome], *, shows_counts: bool) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from privmix.artefacts.audit import Audit
-from privmix.artefacts.verdict import Verdict
+from privmix.artefacts.audit import AuditFile
+from privmix.artefacts.privacy_statement import ReplayVerdict
 from privmix.report import defects
 from privmix.report.audit_findings import findings, replay_verdict
 from privmix.report.figures import FORBIDDEN, INK, MUTED, Series, drawing, series, svg
@@ -42,6 +42,7 @@ class AuditSection(PageSection):
     rows: tuple[AuditRow, ...]
     bounds: Markup | None  # what attacks prove, against what is claimed
     defects: defects.DefectMatrix
+    outdated: bool  # whether the audit's code has changed since the defects were measured
 
 
 def build(run: RunResults) -> AuditSection | None:
@@ -50,7 +51,9 @@ def build(run: RunResults) -> AuditSection | None:
     if not rows:
         return None
     looks = {name: look for name, look in series(run.private, run.trust).items() if look.comparable}
-    return AuditSection(tuple(rows), draw_bounds(run, looks), defects.load_matrix())
+    matrix = defects.load_matrix()
+    outdated = matrix.is_outdated(run.audit_code)
+    return AuditSection(tuple(rows), draw_bounds(run, looks), matrix, outdated)
 
 
 def audit_rows(run: RunResults) -> list[AuditRow]:
@@ -93,11 +96,11 @@ def _at_least(lower: float) -> str:
     return f"≥ {three_digits(lower)}" if lower > 0 else "nothing"
 
 
-def _share(audit: Audit) -> str:
+def _share(audit: AuditFile) -> str:
     return percent(audit.lower / audit.epsilon) if math.isfinite(audit.epsilon) else ""
 
 
-def _replay_counts(verdicts: list[Verdict]) -> str:
+def _replay_counts(verdicts: list[ReplayVerdict]) -> str:
     if not verdicts:
         return "–"
     runs, releases = (sum(getattr(verdict, name) for verdict in verdicts) for name in ("runs", "releases"))

@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from privmix.artefacts.statement import Privacy
+from privmix.artefacts.privacy_statement import PrivacyStatement
+from privmix.privacy.composition import ReleaseCost, total_cost
 from privmix.privacy.ledger import KINDS, Event, SampledGaussian, from_rows
-from privmix.privacy.together import Spent, summed
 from privmix.report.format import count, listing, neighbours, odds, plain, three_digits
 from privmix.report.guarantee import MEANINGLESS
 from privmix.report.ledger import ReleaseGroup, claim, exceeds_budget, group, split, theorem
@@ -118,11 +118,11 @@ def _adds_up(outcome: Outcome) -> bool:
     return outcome.private and outcome.comparable and made
 
 
-def _spending(privacy: Privacy) -> Spent:
-    return Spent(privacy.relation, privacy.epsilon, privacy.delta, _events(privacy))
+def _spending(privacy: PrivacyStatement) -> ReleaseCost:
+    return ReleaseCost(privacy.relation, privacy.epsilon, privacy.delta, _events(privacy))
 
 
-def _events(privacy: Privacy) -> tuple[Event, ...] | None:
+def _events(privacy: PrivacyStatement) -> tuple[Event, ...] | None:
     """The ledger, where it can be added up in no time; otherwise the claim counts, which is never too little.
 
     Releases on random samples have exact composition alone, which of hundreds of models would take minutes.
@@ -133,9 +133,9 @@ def _events(privacy: Privacy) -> tuple[Event, ...] | None:
     return tuple(from_rows(privacy.ledger))
 
 
-def _sentence(what: str, releases: list[Spent], unit: str) -> str:
+def _sentence(what: str, releases: list[ReleaseCost], unit: str) -> str:
     """The sum, at the δ that all the claims need one after another."""
-    found = summed(releases, math.fsum(release.delta for release in releases))
+    found = total_cost(releases, math.fsum(release.delta for release in releases))
     relations = {release.relation for release in releases}
     added = math.fsum(release.epsilon for release in releases)
     tighter = three_digits(found.epsilon) != three_digits(added)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from privmix.artefacts.fitted import Fitted
+from privmix.artefacts.fitted_model import FittedModel
 from privmix.report import model_plot
 from privmix.report.figures import INK, Series, series
 from privmix.report.format import count, interval, nats, plain
@@ -185,7 +185,7 @@ def model_pictures(
     return ModelPictures(tuple(panels), bitmap, len(material.cloud), dimensions > 1, dimensions > 2, seen)
 
 
-def model_to_draw(results: Results, outcome: Outcome) -> Fitted | None:
+def model_to_draw(results: Results, outcome: Outcome) -> FittedModel | None:
     """The model to draw: the best non-private one, otherwise the first replicate, whichever it is."""
     models = outcome.model.models if outcome.model else ()
     baseline = results.baseline(outcome.dataset)
@@ -195,7 +195,7 @@ def model_to_draw(results: Results, outcome: Outcome) -> Fitted | None:
     return models[0] if models else None
 
 
-def describe_hidden(window: PlotWindow, model: Fitted) -> str:
+def describe_hidden(window: PlotWindow, model: FittedModel) -> str:
     """What of a model its picture does not show."""
     hidden, wider, total = (
         model_plot.centres_outside(window, model),
@@ -276,7 +276,7 @@ def _fit(results: Results, outcome: Outcome, window: PlotWindow) -> ExplorerFit:
     )
 
 
-def _components(model: Fitted, window: PlotWindow) -> tuple[Component, ...]:
+def _components(model: FittedModel, window: PlotWindow) -> tuple[Component, ...]:
     means, covariances = model_plot.original_units(window.domain, model, window.columns)
     upper = np.triu_indices(len(window.columns))
     flat = len(window.columns) == 2

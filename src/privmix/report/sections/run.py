@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from privmix.provenance import Provenance
+from privmix.report.provenance import Provenance
 from privmix.report.run import Material, RunResults, StageUsage
 from privmix.report.sections import PageSection
 

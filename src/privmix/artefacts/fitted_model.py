@@ -1,0 +1,32 @@
+"""The result of one run of a mechanism: a mixture, proportions of attributes, and the transcript."""
+
+from typing import Any
+
+from pydantic import Field
+
+from privmix.artefacts.io import Artefact
+
+
+class Proportion(Artefact):
+    """Estimated share of one value of an attribute, with 95 % intervals."""
+
+    attribute: str
+    value: str
+    estimate: float
+    standard_error: float
+    exact: tuple[float, float]
+    normal: tuple[float, float]
+    chebyshev: tuple[float, float]
+
+
+class FittedModel(Artefact):
+    """One replicate's mixture in normalised coordinates, and what was released to get it."""
+
+    replicate: int
+    weights: list[float]
+    means: list[list[float]]
+    covariances: list[list[list[float]]]
+    seconds: float
+    transcript: list[dict[str, Any]] = Field(default_factory=list)
+    proportions: list[Proportion] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)

@@ -1,0 +1,1 @@
+"""Attacks: what an attacker learns from a released model."""

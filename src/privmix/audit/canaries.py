@@ -1,0 +1,96 @@
+"""Canaries: units that make a mechanism leak as much as it can, and the pairs of worlds that differ in one of them.
+
+A unit changes most at the edge of the public box: there its coordinates are longest, and it is far enough
+from all others to be alone in one component. Where a unit is replaced, the two alternatives are as far apart
+as possible (for means), or at right angles (for second moments). One canary lies outside the box, because a mechanism
+must not trust that no record does. No canary depends on the records.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmix.audit.recording import WorldPair
+from privmix.mechanisms.base import Records, Spec
+from privmix.privacy.sensitivity import Neighbours
+
+OUTSIDE = 10.0  # half-widths of the box from its centre
+
+
+@dataclass(frozen=True, eq=False)
+class Canary:
+    """Where a unit stands, and where it stands in the other world if one is replaced."""
+
+    name: str
+    place: np.ndarray
+    alternative: np.ndarray
+
+
+def list_canaries(spec: Spec) -> list[Canary]:
+    """The canaries of a public box."""
+    lower, upper = spec.domain.lower, spec.domain.upper
+    centre, half = (lower + upper) / 2, (upper - lower) / 2
+    first = np.eye(len(half))[0]
+    beside = np.where(first > 0, lower, upper)
+    return [
+        Canary("opposite corners", upper, lower),
+        Canary("neighbouring corners", upper, beside),
+        Canary("opposite edges", centre + first * half, centre - first * half),
+        Canary("outside the box", centre + OUTSIDE * half, centre - OUTSIDE * half),
+    ]
+
+
+def canary_pairs(others: Records, spec: Spec, neighbours: Neighbours) -> list[WorldPair]:
+    """Worlds in which one more unit joins the others: a canary in one, its rival or nobody in the other."""
+    return [
+        WorldPair(
+            canary.name,
+            _append_unit(others, canary.place, spec, neighbours),
+            _append_unit(others, canary.alternative, spec, neighbours, last=True)
+            if _is_replace_one(neighbours)
+            else others,
+            spec,
+        )
+        for canary in list_canaries(spec)
+    ]
+
+
+def neighbours_with_canary(records: Records, spec: Spec, neighbours: Neighbours) -> list[WorldPair]:
+    """The records as they are, and neighbours of them in which a canary takes the last unit's place, or joins."""
+    rest = (
+        records.select(_rows_without_last_unit(records, neighbours))
+        if _is_replace_one(neighbours)
+        else records
+    )
+    return [
+        WorldPair(canary.name, records, _append_unit(rest, canary.place, spec, neighbours), spec)
+        for canary in list_canaries(spec)
+    ]
+
+
+def _is_replace_one(neighbours: Neighbours) -> bool:
+    return neighbours.relation == "replace_one"
+
+
+def _rows_without_last_unit(records: Records, neighbours: Neighbours) -> np.ndarray:
+    """The rows of all but the last unit."""
+    units = records.units(neighbours.unit)
+    return np.flatnonzero(units < units.max(initial=0))
+
+
+def _append_unit(
+    others: Records, place: np.ndarray, spec: Spec, neighbours: Neighbours, *, last: bool = False
+) -> Records:
+    """The others and, as the last unit, as many records as one may have, all at that place.
+
+    All have the first value of every attribute, or the last.
+    """
+    count = neighbours.records
+    codes = {
+        attribute.name: np.full(count, len(attribute.values) - 1 if last else 0)
+        for attribute in spec.domain.attributes
+    }
+    persons = None
+    if others.persons is not None:
+        persons = np.full(count, others.persons.max(initial=0) + 1, dtype=others.persons.dtype)
+    return Records.concatenate([others, Records(np.tile(place, (count, 1)), codes, persons)])

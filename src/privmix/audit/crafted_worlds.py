@@ -1,0 +1,67 @@
+"""Crafted worlds: so few records that a mechanism runs in milliseconds, placed so that a canary is alone in its part.
+
+What a measurement reveals about one unit, in units of its noise, does not depend on how many others there are:
+sensitivities hold for any records. So these records test a claim as well as millions do.
+"""
+
+import numpy as np
+
+from privmix.artefacts.domain import Attribute, Axis, Domain
+from privmix.audit.canaries import canary_pairs
+from privmix.audit.recording import WorldPair
+from privmix.mechanisms.base import Mechanism, Records, Spec
+from privmix.privacy.sensitivity import Relation, Unit
+
+UNITS = 300  # beside the canary: enough that noise leaves the clusters narrower than the canary is far
+RECORDS_EACH = 3  # where a person is the unit
+COMPONENTS = 2
+ANSWERS = ("no", "yes")
+
+
+def crafted_pairs(mechanism: Mechanism, unit: Unit, relation: Relation) -> list[WorldPair]:
+    """The worlds in which that mechanism is audited, where such a unit and relation are asked for."""
+    spec = _crafted_spec(unit, relation)
+    return canary_pairs(_crafted_records(spec), spec, mechanism.relation(spec))
+
+
+def _crafted_spec(unit: Unit, relation: Relation) -> Spec:
+    """A square map of half-diagonal one degree, so that mechanisms for places can be audited too."""
+    half = np.sqrt(0.5)
+    axes = tuple(
+        Axis(
+            name=name,
+            description="",
+            unit="degree",
+            geographic=name,
+            lower=-half,
+            upper=half,
+            resolution=1e-3,
+            centre=0.0,
+            scale=1.0,
+        )
+        for name in ("latitude", "longitude")
+    )
+    each = RECORDS_EACH if unit == "person" else 1
+    domain = Domain(
+        dataset="crafted",
+        title="Crafted records",
+        axes=axes,
+        attributes=(Attribute(name="answer", description="", values=ANSWERS),),
+        unit=unit,
+        relation=relation,
+        max_records_per_person=each,
+        visibility="synthetic",
+        rows=(UNITS + 1) * each,
+        persons=UNITS + 1 if unit == "person" else None,
+    )
+    return Spec(domain, COMPONENTS)
+
+
+def _crafted_records(spec: Spec) -> Records:
+    """Two clusters on either side of the centre, the same in every audit."""
+    each = spec.domain.max_records_per_person
+    generator = np.random.Generator(np.random.PCG64(1))
+    side = np.where(np.arange(UNITS * each) % 2, 1.0, -1.0)[:, None]
+    points = side * [0.3, 0.1] + generator.normal(0.0, 0.02, (UNITS * each, 2))
+    codes = {"answer": generator.integers(len(ANSWERS), size=len(points))}
+    return Records(points, codes, np.repeat(np.arange(UNITS), each))

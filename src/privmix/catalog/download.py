@@ -1,0 +1,297 @@
+"""Download a file over http(s): resume, retry, check, and move it into place only if it is correct.
+
+A broken transfer continues where it stopped if the server still has the same file: `Range` with `If-Range`
+(RFC 9110, sections 13.1.5 and 14.2), also in a later run. The bytes so far are in `<target>.partial`, their origin is
+in `<target>.partial.json`. If a URL fails permanently, the next mirror is tried.
+"""
+
+import email.utils
+import http.client
+import json
+import os
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from privmix.artefacts.io import CorruptFileError, atomic_write, compute_content, describe_mismatch
+from privmix.catalog.entry import UrlSource
+from privmix.catalog.progress import Progress
+from privmix.errors import UserError
+
+
+class PartialDownload:
+    """The unfinished file of one target. Only `publish` makes it the target."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = Path(target)
+        self.path = self.target.with_name(f"{self.target.name}.partial")
+        self._origin = self.target.with_name(f"{self.target.name}.partial.json")
+
+    def size(self) -> int:
+        """Bytes that are there."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def resume_point(self, url: str) -> tuple[int, str]:
+        """Bytes that may be continued from `url`, and the validator to send; (0, "") when none may."""
+        origin = self._read_origin()
+        if origin.get("url") == url and origin.get("validator"):
+            return self.size(), origin["validator"]
+        return 0, ""
+
+    def order(self, urls: Iterable[str]) -> list[str]:
+        """The URLs in their order, but first the one from which an earlier run got some way."""
+        url = self._read_origin().get("url") if self.size() else None
+        return sorted(urls, key=lambda candidate: candidate != url)
+
+    def begin(self, url: str, validator: str) -> None:
+        """Start over. Old bytes go before the new origin is written, so the two never mix after a kill."""
+        self.discard()
+        with atomic_write(self._origin) as temporary:
+            temporary.write_text(json.dumps({"url": url, "validator": validator}), encoding="utf-8")
+
+    def discard(self) -> None:
+        """Delete the bytes and their origin."""
+        self.path.unlink(missing_ok=True)
+        self._origin.unlink(missing_ok=True)
+
+    def publish(self) -> None:
+        """Move the bytes, which must have been checked, to the target."""
+        with self.path.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        self.path.replace(self.target)
+        self._origin.unlink(missing_ok=True)
+
+    def _read_origin(self) -> dict[str, str]:
+        try:
+            return dict(json.loads(self._origin.read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError):
+            return {}
+
+
+CHUNK = 1 << 18
+LONGEST_WAIT = 120.0
+PROGRESS_BYTES = 1 << 20  # an attempt that brings this much more is no failure in a row
+RETRIED_STATUSES = {408, 425, 429}
+
+
+class _RefusedError(Exception):
+    """This URL will not give the file; the next mirror may."""
+
+
+class _InterruptedError(Exception):
+    """This attempt failed; another may not."""
+
+    def __init__(self, cause: str, wait: float = 0.0) -> None:
+        super().__init__(cause)
+        self.wait = wait
+
+
+def download_file(
+    source: UrlSource,
+    target: Path,
+    *,
+    name: str,
+    attempts: int = 5,
+    timeout: float = 30.0,
+    backoff: float = 1.0,
+    progress: Progress | None = None,
+) -> None:
+    """Put the checked file at `target`, or raise one sentence and leave nothing there.
+
+    `attempts` counts failures in a row for one URL, `timeout` is the silence in seconds after which an
+    attempt has failed, and the wait after failure number i is backoff * 2^(i-1), or what the server asks for.
+    """
+    target = Path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    progress = progress or Progress(name)
+    partial = PartialDownload(target)
+    failures = []
+    for url in partial.order((source.url, *source.mirrors)):
+        progress.note(f"downloading {url}")
+        try:
+            _download_from(url, source, partial, attempts, timeout, backoff, progress)
+        except _RefusedError as problem:
+            failures.append(f"{url}: {problem}")
+            progress.note(f"given up on this address: {problem}")
+        else:
+            partial.publish()
+            return
+        finally:
+            progress.close()
+    raise UserError(
+        f"{name} could not be downloaded from {'; nor from '.join(failures)}; "
+        f"download it by hand and set `sources: {{{name}: path}}` in the configuration."
+    )
+
+
+def _download_from(
+    url: str,
+    source: UrlSource,
+    partial: PartialDownload,
+    attempts: int,
+    timeout: float,
+    backoff: float,
+    progress: Progress,
+) -> None:
+    """Receive the whole file from one URL and check it."""
+    failed, best = 0, partial.resume_point(url)[0]
+    while True:
+        try:
+            resumed = _receive(url, partial, timeout, progress)
+        except _InterruptedError as problem:
+            if partial.size() >= best + PROGRESS_BYTES:
+                failed, best = 0, partial.size()
+            failed += 1
+            if failed >= attempts:
+                raise _RefusedError(f"{problem} (attempt {failed} of {attempts})") from problem
+            wait = min(max(backoff * 2 ** (failed - 1), problem.wait), LONGEST_WAIT)
+            progress.note(f"{problem} (attempt {failed} of {attempts}); trying again in {wait:g} s")
+            time.sleep(wait)
+            continue
+        fault = _content_fault(source, partial, progress)
+        if fault is None:
+            return
+        partial.discard()
+        if not resumed:
+            raise _RefusedError(f"the file is not the one expected: {fault}")
+        progress.note(f"the resumed file is not the one expected ({fault}); starting over")
+
+
+def _content_fault(source: UrlSource, partial: PartialDownload, progress: Progress) -> str | None:
+    try:
+        found = compute_content(partial.path)
+    except CorruptFileError as problem:
+        return str(problem)
+    fault = describe_mismatch(found, source.bytes, source.sha256)
+    if fault is None and source.sha256 is None:
+        progress.note(
+            f"the entry has no sha256, so this file is taken on trust: {found.bytes:,} bytes unpacked, "
+            f"sha256 {found.sha256}; add both to its source to have the next download checked."
+        )
+    elif fault is None:
+        progress.note(f"{found.bytes:,} bytes unpacked, sha256 as expected")
+    return fault
+
+
+def _receive(url: str, partial: PartialDownload, timeout: float, progress: Progress) -> bool:
+    """One attempt to get all bytes that are missing; whether it went on from earlier ones."""
+    have, validator = partial.resume_point(url)
+    request = _request(url)
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        request.add_header("If-Range", validator)
+    response = _open(request, timeout)
+    with response:
+        if response.status == 416 and have:
+            if response.headers.get("Content-Range") == f"bytes */{have}":
+                return True
+            partial.discard()
+            raise _InterruptedError("the server's file is shorter than the part that was there")
+        if response.status >= 300:
+            raise _http_failure(response)
+        resumed = bool(have) and response.status == 206
+        if resumed and not _is_continuation(response, have, validator):
+            partial.discard()
+            raise _InterruptedError("the file on the server has changed; starting over")
+        if not resumed:
+            if response.status != 200:
+                raise _RefusedError(f"the server answered {response.status} {response.reason}")
+            partial.begin(url, _validator(response.headers))
+            have = 0
+        length = response.headers.get("Content-Length", "")
+        total = have + int(length) if length.isdigit() else None
+        with partial.path.open("ab") as file:
+            for chunk in _chunks(response, timeout):
+                file.write(chunk)
+                have += len(chunk)
+                progress.update(have, total)
+    if total is not None and have != total:
+        raise _InterruptedError(f"the connection broke after {have:,} of {total:,} bytes")
+    return resumed
+
+
+def _request(url: str) -> urllib.request.Request:
+    try:
+        request = urllib.request.Request(url, headers={"User-Agent": "privmix"})
+    except ValueError as error:
+        raise _RefusedError(f"this is not a web address ({error})") from error
+    if request.type not in ("http", "https"):
+        raise _RefusedError("only http and https addresses are downloaded")
+    return request
+
+
+def _open(request: urllib.request.Request, timeout: float) -> Any:
+    """The server's answer, whatever its status."""
+    try:
+        return urllib.request.urlopen(request, timeout=timeout)
+    except urllib.error.HTTPError as answer:
+        return answer
+    except (http.client.InvalidURL, UnicodeError) as error:
+        raise _RefusedError(f"this is not a web address ({error})") from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            raise _RefusedError(f"its certificate is not valid ({reason.verify_message})") from error
+        raise _InterruptedError(_cause(reason, timeout)) from error
+
+
+def _chunks(response: Any, timeout: float) -> Iterator[bytes]:
+    while True:
+        try:
+            chunk = response.read1(CHUNK)
+        except (OSError, http.client.HTTPException) as error:
+            raise _InterruptedError(_cause(error, timeout)) from error
+        if not chunk:
+            return
+        yield chunk
+
+
+def _http_failure(response: Any) -> Exception:
+    if response.status < 400:
+        return _RefusedError("the server redirects in a circle or to what is no web address")
+    cause = f"the server answered {response.status} {response.reason}".strip()
+    if response.status >= 500 or response.status in RETRIED_STATUSES:
+        return _InterruptedError(cause, _retry_after(response.headers))
+    return _RefusedError(cause)
+
+
+def _retry_after(headers: Any) -> float:
+    """Seconds that the server asks to wait (RFC 9110, section 10.2.3: a number or a date)."""
+    value = headers.get("Retry-After", "")
+    if value.isdigit():
+        return float(value)
+    try:
+        return max(email.utils.parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+    except ValueError:
+        return 0.0
+
+
+def _validator(headers: Any) -> str:
+    """What names this version of the file; a weak ETag does not promise equal bytes (RFC 9110, 8.8.1)."""
+    etag = headers.get("ETag", "")
+    if etag and not etag.startswith("W/"):
+        return etag
+    return headers.get("Last-Modified", "")
+
+
+def _is_continuation(response: Any, have: int, validator: str) -> bool:
+    """Whether a 206 goes on at our last byte; servers that do not know If-Range still tell their version."""
+    begins = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+    return begins and _validator(response.headers) in ("", validator)
+
+
+def _cause(error: object, timeout: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"the server was silent for {timeout:g} s"
+    if isinstance(error, socket.gaierror):
+        return f"its host name cannot be resolved ({error.strerror}); is this machine online?"
+    if isinstance(error, http.client.IncompleteRead | http.client.RemoteDisconnected | ConnectionResetError):
+        return "the server broke the connection"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[0].lower() + error.strerror[1:]
+    return str(error) or type(error).__name__

@@ -1,0 +1,1 @@
+"""Central mechanisms: a trusted curator fits the records, one module per method."""

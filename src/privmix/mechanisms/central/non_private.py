@@ -1,0 +1,63 @@
+"""EM on the records themselves: the ceiling of accuracy, and no privacy at all."""
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from privmix.mechanisms.base import (
+    Mechanism,
+    Randomness,
+    Records,
+    Release,
+    Spec,
+    best_fit,
+    mechanism_dataclass,
+)
+from privmix.mixture import em
+from privmix.privacy.accounting import Budget, Claim
+
+
+@mechanism_dataclass
+class NonPrivate(Mechanism):
+    """The best of several searches by training likelihood; nothing about it is private."""
+
+    private: ClassVar[bool] = False
+    chooses_components: ClassVar[bool] = True
+    fits_together: ClassVar[bool] = True
+
+    searches: Annotated[int, Field(ge=1)] = 1
+
+    def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+        """Full search on the records, covariances floored by the public resolution like everybody's."""
+
+        def searched(number: int) -> em.FitResult:
+            fits = (
+                em.fit(view.points, number, floor=spec.floor, rng=rng.search) for _ in range(self.searches)
+            )
+            return max(fits, key=lambda fit: fit.log_likelihood)
+
+        return _to_release(best_fit(spec, searched, records=len(view)))
+
+    def fit_many(
+        self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
+    ) -> list[Release]:
+        """The same search on every subset, side by side; all streams are spawned from this one."""
+
+        def searched(number: int) -> list[em.FitResult]:
+            searches = [
+                em.fit_many(records.points, number, subsets, floor=spec.floor, rng=rng.search)
+                for _ in range(self.searches)
+            ]
+            return [max(fits, key=lambda fit: fit.log_likelihood) for fits in zip(*searches, strict=True)]
+
+        found = {number: searched(number) for number in spec.candidates or (spec.n_components,)}
+        return [
+            _to_release(best_fit(spec, lambda number, i=i: found[number][i], records=mask.sum()))
+            for i, mask in enumerate(subsets)
+        ]
+
+
+def _to_release(best: em.FitResult) -> Release:
+    return Release(best.mixture, events=(), claim=Claim(float("inf"), 0.0), notes=list(best.notes))

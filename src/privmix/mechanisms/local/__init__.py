@@ -1,0 +1,1 @@
+"""Local mechanisms: each record is randomised before anyone stores it, one module per method."""

@@ -1,0 +1,137 @@
+"""Run a mechanism: the fit stage runs it once, attacks and audits run it many times.
+
+`MechanismJob` is one mechanism at one budget, with its seed: the pipeline and a release both run one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.io import compact_json
+from privmix.artefacts.privacy_statement import PrivacyStatement
+from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, seeded_randomness
+from privmix.mechanisms.shared import component_choice
+from privmix.privacy.accounting import Budget, Claim, account, claim_distance, compose_after_selection
+from privmix.privacy.ledger import Event, Ledger, to_rows
+
+
+def fit(
+    mechanism: Mechanism, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness
+) -> Release:
+    """The mechanism's release; the number of Gaussians is chosen first, from its budget, where that is asked for."""
+    if not spec.candidates or mechanism.chooses_components:
+        return mechanism.fit(view, spec, budget, rng)
+    ledger, price = Ledger(), spec.choice_share * budget.epsilon
+    chosen = component_choice.choose_components(
+        view,
+        spec,
+        mechanism.relation(spec),
+        epsilon=price,
+        source=rng.noise,
+        search=rng.search,
+        ledger=ledger,
+    )
+    rest = replace(budget, epsilon=budget.epsilon - price)
+    release = mechanism.fit(view, spec.with_components(chosen.number), rest, rng)
+    return replace(
+        release,
+        events=[*ledger.events, *release.events],
+        claim=compose_after_selection(ledger.events, release.claim),
+        transcript=[{"components": chosen.number}, *release.transcript],
+        notes=[*chosen.notes, *release.notes],
+    )
+
+
+def run(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+    """The whole mechanism in memory."""
+    if mechanism.randomises_records:
+        return fit(mechanism, mechanism.privatise(records, spec, budget, rng), spec, budget, rng)
+    return fit(mechanism, records, spec, budget, rng)
+
+
+def run_many(
+    mechanism: Mechanism,
+    records: Records,
+    subsets: Sequence[np.ndarray],
+    spec: Spec,
+    budget: Budget,
+    rngs: Sequence[Randomness],
+) -> list[Release]:
+    """The whole mechanism for each subset of the records, a boolean mask: what attacks with many models run.
+
+    Each subset has randomness of its own; subsets that are fitted together share that of the first.
+    """
+    if mechanism.fits_together and subsets:
+        return mechanism.fit_many(records, subsets, spec, rngs[0])
+    return [
+        run(mechanism, records.select(np.flatnonzero(mask)), spec, budget, rng)
+        for mask, rng in zip(subsets, rngs, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class MechanismJob:
+    """One mechanism at one budget."""
+
+    name: str
+    method: str
+    parameters: dict[str, Any]
+    mechanism: Mechanism
+    budget: Budget
+    components: tuple[int, ...]  # one number, or those to choose among
+    choice_share: float
+    replicates: int
+    seed: int | None  # None for a release
+
+    @property
+    def release(self) -> bool:
+        """Whether what is made may be published: no seed, one replicate."""
+        return self.seed is None
+
+    def described(self, domain: Domain) -> str:
+        """The job in a sentence."""
+        return f"{self.name} at ε = {self.budget.epsilon:g} on {domain.dataset}"
+
+    def spec(self, domain: Domain) -> Spec:
+        """What the mechanism may know of the domain."""
+        if len(self.components) == 1:
+            return Spec(domain, *self.components)
+        return Spec(domain, max(self.components), self.components, self.choice_share)
+
+    def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
+        """The stream of a benchmark for that purpose: no two jobs, budgets or settings share noise.
+
+        A release has no seed, and draws from `release.make.exact_randomness`.
+        """
+        settings = compact_json({"method": self.method, **self.parameters})
+        budget = (self.budget.epsilon, self.budget.delta)
+        public = (domain.unit, domain.relation, domain.max_records_per_person, domain.rows)
+        spec = (*self.components, self.choice_share, *public)
+        return seeded_randomness(self.seed, domain.dataset, self.name, settings, *budget, *spec, *purpose)
+
+    def privacy(
+        self, domain: Domain, claim: Claim, events: Sequence[Event], failed: bool
+    ) -> PrivacyStatement:
+        """The statement that a file of this job carries; of a failure, what was asked for."""
+        spec = self.spec(domain)
+        neighbours = spec.neighbours if failed else self.mechanism.relation(spec)
+        within_m = claim_distance(events)
+        return PrivacyStatement(
+            budget_epsilon=self.budget.epsilon,
+            budget_delta=self.budget.delta,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            unit=neighbours.unit,
+            relation=neighbours.relation,
+            trust=self.mechanism.trust,
+            within_m=within_m,
+            epsilon_anywhere=None
+            if within_m is None
+            else account(events, claim.delta, self.mechanism.accountant).epsilon,
+            mode="release" if self.release else "benchmark",
+            accountant=self.mechanism.accountant,
+            ledger=to_rows(events),
+        )

@@ -1,0 +1,1 @@
+"""What several mechanisms share: partitions, synopses, noisy moments, reports and their order."""

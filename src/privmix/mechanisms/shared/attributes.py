@@ -1,0 +1,74 @@
+"""Categorical attributes beside the coordinates: each is reported by generalised randomised response.
+
+Every attribute of a report gets the same ε, and the ε of all attributes of a report add up (basic composition). The
+shares of the values are estimated without bias from the reports only, with three intervals: exact, normal and
+Chebyshev's.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from privmix.artefacts.domain import Attribute, Domain
+from privmix.artefacts.fitted_model import Proportion
+from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
+from privmix.privacy.oracles import GeneralizedResponse, exact_interval, intervals
+
+PREFIX = "a_"
+
+
+def answer(
+    codes: Mapping[str, np.ndarray], domain: Domain, epsilon: float, source: NoiseSource, ledger: Ledger
+) -> dict[str, np.ndarray]:
+    """A column of answers for each attribute; none where nothing may be spent on them."""
+    return {
+        PREFIX + attribute.name: _oracle(attribute, epsilon).perturb(
+            codes[attribute.name], source=source, ledger=ledger, label=PREFIX + attribute.name
+        )
+        for attribute in domain.attributes
+        if epsilon
+    }
+
+
+def proportions(
+    columns: Mapping[str, np.ndarray], domain: Domain, epsilon: float, per_person: int
+) -> list[Proportion]:
+    """The unbiased share of each value of each attribute that was asked, with its 95 % intervals.
+
+    Several reports of one person may be of one record, and are at worst worth one: intervals are as for one each.
+    """
+    return [
+        estimate
+        for attribute in domain.attributes
+        if epsilon
+        for estimate in _proportions(
+            attribute, _oracle(attribute, epsilon), columns[PREFIX + attribute.name], per_person
+        )
+    ]
+
+
+def _oracle(attribute: Attribute, epsilon: float) -> GeneralizedResponse:
+    return GeneralizedResponse(len(attribute.values), epsilon)
+
+
+def _proportions(
+    attribute: Attribute, channel: GeneralizedResponse, answers: np.ndarray, per_person: int
+) -> list[Proportion]:
+    support, n = channel.support(answers) / per_person, len(answers) / per_person
+    estimates, errors = channel.estimate(support, n), channel.standard_error(support, n)
+    result = []
+    for value, supported, estimate, error in zip(attribute.values, support, estimates, errors, strict=True):
+        normal, chebyshev = intervals(float(estimate), float(error))
+        result.append(
+            Proportion(
+                attribute=attribute.name,
+                value=value,
+                estimate=float(estimate),
+                standard_error=float(error),
+                exact=exact_interval(channel, float(supported), n),
+                normal=normal,
+                chebyshev=chebyshev,
+            )
+        )
+    return result

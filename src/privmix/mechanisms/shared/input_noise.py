@@ -1,0 +1,97 @@
+"""Local mechanisms that add noise of known shape to each record, and fits to such rows.
+
+The fit is post-processing of the reports.
+"""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from privmix.artefacts.domain import Domain
+from privmix.mechanisms.base import Spec, best_fit, mechanism_dataclass
+from privmix.mechanisms.local.base import CoordinateReports, LocalMechanism, Plan
+from privmix.mixture import deconvolution, em
+from privmix.mixture.deconvolution import ScaleMixture
+from privmix.mixture.moments import observe
+from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
+
+FitMode = Literal["naive", "aware"]
+
+
+@mechanism_dataclass
+class InputNoise(LocalMechanism):
+    """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise), with so many `searches`."""
+
+    fit_mode: Annotated[FitMode, Field(validation_alias="fit")] = "aware"
+    searches: Annotated[int, Field(ge=1)] = 3
+
+    def perturb(
+        self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
+    ) -> np.ndarray:
+        """The rows plus noise; the ledger gets what one row costs."""
+        raise NotImplementedError
+
+    def noise_scales(self, spec: Spec, plan: Plan) -> ScaleMixture:
+        """The law of that noise, from public values."""
+        raise NotImplementedError
+
+    def answer(
+        self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
+    ) -> CoordinateReports:
+        """The noisy rows, as reports."""
+        return report_columns(self.perturb(points, spec, plan, source, ledger))
+
+    def model(
+        self, answers: CoordinateReports, spec: Spec, plan: Plan, rng: np.random.Generator
+    ) -> em.FitResult:
+        """A mixture of the rows, or of what is behind them."""
+        return fit_rows(answers, spec, self.noise_scales(spec, plan), self.fit_mode, rng, self.searches)
+
+
+def diameter(domain: Domain) -> float:
+    """L2 diameter of the public box."""
+    return float(np.linalg.norm(domain.upper - domain.lower))
+
+
+def report_columns(rows: np.ndarray) -> CoordinateReports:
+    """One column per axis, in single precision: what it rounds off lies far below the noise, and is gone for all."""
+    return CoordinateReports({f"y{axis}": rows[:, axis].astype(np.float32) for axis in range(rows.shape[1])})
+
+
+def fit_rows(
+    answers: CoordinateReports,
+    spec: Spec,
+    noise: ScaleMixture,
+    reading: FitMode,
+    rng: np.random.Generator,
+    searches: int,
+) -> em.FitResult:
+    """`naive` takes the noisy rows for records; `aware` maximises the likelihood through the noise.
+
+    The reports are never clipped: that would bend the noise whose shape `aware` relies on.
+    """
+    axes = range(len(spec.domain.axes))
+    rows = np.column_stack([answers.columns[f"y{axis}"] for axis in axes]).astype(np.float64)
+    observations = observe(rows)
+
+    def naive(number: int) -> em.FitResult:
+        # As anyone would who takes the rows at face value: no search for what the noise has buried.
+        return em.fit(observations, number, floor=spec.floor, rng=rng, starts=2, relocations=0)
+
+    def aware(number: int) -> em.FitResult:
+        return deconvolution.fit(
+            observations,
+            number,
+            noise,
+            lower=spec.domain.lower,
+            upper=spec.domain.upper,
+            floor=spec.floor,
+            rng=rng,
+            searches=searches,
+        )
+
+    read = naive if reading == "naive" else aware
+    # No more Gaussians than reports.
+    return best_fit(spec, lambda number: read(min(number, len(rows))), records=len(rows))

@@ -1,0 +1,292 @@
+"""Noisy EM: one joint measurement of all moments of a mixture per iteration, and the M-step from it.
+
+Each record contributes s(x) = (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ)_k, where γ are its responsibilities and z_k its
+position in the coordinates of component k (`mixture.standardised_moments`), both from parameters that are public or
+already measured, and ‖z_k‖ ≤ c. Matrices count by their upper triangle with √2 off the diagonal, so the L2 norm of s
+is that of `privacy.sensitivity.joint`. The sum over records is measured once, with Gaussian noise; the weights a, b,
+e are divided out afterwards. The noise thus follows the scale of each component, and no divisor contains an exact
+count.
+
+Everything after `measure_moments` uses measured and public values only: it is post-processing. In the coordinates of a
+component, where the previous parameters are mean 0 and covariance I, the measured moments give a shift δ and a second
+moment S. The shift is shrunk towards 0 and S towards a multiple of I, that is towards the previous shape: the mode
+under a prior with that centre, whose strength is that of the noise.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from privmix.mechanisms.base import Spec, project_to_box
+from privmix.mixture import standardised_moments
+from privmix.mixture.model import Mixture
+from privmix.mixture.moments import Observations, symmetric_matrix, upper_triangle
+from privmix.mixture.standardised_moments import StandardisedMoments, clipped_variance, standardised_pass
+from privmix.privacy import noise, sensitivity
+from privmix.privacy.ledger import Ledger
+from privmix.privacy.noise import NoiseSource
+from privmix.privacy.sensitivity import Neighbours
+
+NUMBERS = 2**18  # in one array of contributions
+
+
+@dataclass(frozen=True)
+class MomentScheme:
+    """What shapes a release, from the number of dimensions alone: the clipping radius and the weights of the blocks."""
+
+    radius: float
+    count: float
+    total: float
+    square: float
+
+    def sensitivity(self, neighbours: Neighbours) -> float:
+        """L2 sensitivity of the weighted vector."""
+        return sensitivity.joint(
+            neighbours, radius=self.radius, count=self.count, total=self.total, square=self.square
+        )
+
+
+@cache
+def scheme(dimensions: int) -> MomentScheme:
+    """The weights a, b, e that minimise the predicted loss of one release, given the radius.
+
+    A component of count n loses (half a KL divergence each) ½ var(n)/n² by its weight, ½ d var by its mean and
+    ¼ d(d+1)/2 var by its covariance, the variances being σ²/(a n)², σ²/(b n)², σ²/(e n)² and
+    σ² proportional to a² + b²c² + e²c⁴: Cauchy-Schwarz gives a⁴ : b⁴c² : e⁴c⁴ = ½ : d/2 : d(d+1)/8.
+    They satisfy b² ≤ 2ae, so that replacing a record costs √2 and not 2.
+    """
+    d = dimensions
+    radius = max(3.0, math.sqrt(d) + 1.5)
+    return MomentScheme(
+        radius=radius,
+        count=0.5**0.25,
+        total=(d / 2) ** 0.25 / math.sqrt(radius),
+        square=(d * (d + 1) / 8) ** 0.25 / radius,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MomentMeasurement:
+    """Moments with noise, the weights taken off, and the standard deviation of the noise in each kind."""
+
+    counts: np.ndarray  # (K,)
+    sums: np.ndarray  # (K, d)
+    squares: np.ndarray  # (K, d, d) symmetric; off the diagonal the deviation is smaller by √2
+    count_deviation: float
+    sum_deviation: float
+    square_deviation: float
+
+
+def measure_moments(
+    observations: Observations,
+    mixture: Mixture,
+    *,
+    noise_multiplier: float,
+    neighbours: Neighbours,
+    source: noise.NoiseSource,
+    ledger: Ledger,
+    label: str,
+) -> MomentMeasurement:
+    """The moments of the records as this mixture sees them, as one Gaussian release."""
+    shape = scheme(mixture.dimensions)
+    if noise.needs_exact_sums(source):
+        values = exact_weighted_vector(observations, mixture, shape)
+    else:
+        values = weighted_vector(standardised_pass(observations, mixture, shape.radius), shape)
+    reach = noise.with_rounding(
+        shape.sensitivity(neighbours), len(values), 2, neighbours=neighbours, source=source
+    )
+    noisy = noise.gaussian(
+        values,
+        sensitivity=reach,
+        noise_multiplier=noise_multiplier,
+        source=source,
+        ledger=ledger,
+        label=label,
+    )
+    return _unpack(noisy, mixture, shape, noise_multiplier * reach)
+
+
+def weighted_vector(moments: StandardisedMoments, shape: MomentScheme) -> np.ndarray:
+    """The moments as one weighted vector: what is released."""
+    rows, columns, factor = upper_triangle(moments.sums.shape[1])
+    return np.concatenate(
+        [
+            shape.count * moments.counts,
+            shape.total * moments.sums.ravel(),
+            shape.square * (moments.squares[:, rows, columns] * factor).ravel(),
+        ]
+    )
+
+
+def exact_weighted_vector(observations: Observations, mixture: Mixture, shape: MomentScheme) -> np.ndarray:
+    """The same vector as the sum of contributions that are rounded to the lattice (`privacy.noise`)."""
+    k, d = mixture.means.shape
+    factor = np.tile(upper_triangle(d)[2], k)
+    weights = np.concatenate([np.full(k, shape.count), np.full(k * d, shape.total), shape.square * factor])
+
+    def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        width = max(NUMBERS // len(weights), 1)
+        for first in range(0, len(observations), width):
+            shares, places = standardised_moments.standardise_records(
+                observations.points[first : first + width], mixture
+            )
+            own = standardised_moments.record_moments(
+                shares, standardised_moments.clip_places(places, shape.radius)
+            )
+            yield own * weights, observations.weights[first : first + width]
+
+    return noise.exact_sum(parts(), len(weights))
+
+
+def _unpack(values: np.ndarray, mixture: Mixture, shape: MomentScheme, deviation: float) -> MomentMeasurement:
+    k, d = mixture.means.shape
+    counts, sums, triangles = np.split(values, [k, k + k * d])
+    return MomentMeasurement(
+        counts=counts / shape.count,
+        sums=sums.reshape(k, d) / shape.total,
+        squares=symmetric_matrix(triangles.reshape(k, -1) / upper_triangle(d)[2] / shape.square, d),
+        count_deviation=deviation / shape.count,
+        sum_deviation=deviation / shape.total,
+        square_deviation=deviation / shape.square,
+    )
+
+
+def predicted_loss(rows: int, dimensions: int, n_components: int, mu: float, neighbours: Neighbours) -> float:
+    """KL divergence, in nats per record, that the noise of one release costs when all of a budget of μ-GDP goes to it.
+
+    (1/μ²N²)(√½ + c√(d/2) + c²√(d(d+1)/8))² Σ_k 1/π_k, times the square of what unit and relation add, for components of
+    equal weight: Σ 1/π_k = K². It is second order in the noise, and no prediction once it is large. T releases that
+    share the budget cost T times as much each. Public values alone enter.
+    """
+    d, shape = dimensions, scheme(dimensions)
+    reach = neighbours.difference(1.0, opposed=False)
+    blocks = math.sqrt(0.5) + shape.radius * math.sqrt(d / 2) + shape.radius**2 * math.sqrt(d * (d + 1) / 8)
+    return (reach * n_components * blocks / (mu * rows)) ** 2
+
+
+SMALLEST = 1e-300  # a divisor that is no zero
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """Where the iterations led: the average of the later half of the iterates, all of them, and what was released."""
+
+    mixture: Mixture
+    iterates: list[Mixture]
+    transcript: list[dict[str, Any]]
+
+    @property
+    def last(self) -> Mixture:
+        """The last iterate, or the start where there was none."""
+        return self.iterates[-1] if self.iterates else self.mixture
+
+
+def refine(
+    observations: Observations,
+    spec: Spec,
+    start: Mixture,
+    *,
+    iterations: int,
+    noise_multiplier: float,
+    neighbours: Neighbours,
+    source: NoiseSource,
+    ledger: Ledger,
+    label: str = "moments",
+) -> Refinement:
+    """`iterations` joint measurements with Gaussian noise, from a start that is public or already measured."""
+    mixture, iterates, transcript = start, [], []
+    for _ in range(iterations):
+        released = measure_moments(
+            observations,
+            mixture,
+            noise_multiplier=noise_multiplier,
+            neighbours=neighbours,
+            source=source,
+            ledger=ledger,
+            label=label,
+        )
+        mixture = m_step(mixture, released, spec, neighbours)
+        iterates.append(mixture)
+        transcript.append(
+            {
+                "stage": label,
+                "counts": released.counts.tolist(),
+                "sums": released.sums.tolist(),
+                "squares": released.squares.tolist(),
+            }
+        )
+    kept = iterates[iterations // 2 :] or [start]
+    return Refinement(average_mixtures(kept, spec), iterates, transcript)
+
+
+def average_mixtures(
+    mixtures: Sequence[Mixture], spec: Spec, shares: Sequence[float] | None = None
+) -> Mixture:
+    """Iterates of one EM run, whose components keep their numbers, averaged parameter by parameter, by equal shares.
+
+    Means differ between iterates by noise, so their spread is not added to the covariances.
+    """
+    return project_to_box(
+        np.average([each.weights for each in mixtures], axis=0, weights=shares),
+        np.average([each.means for each in mixtures], axis=0, weights=shares),
+        np.average([each.covariances for each in mixtures], axis=0, weights=shares),
+        spec,
+    )
+
+
+def m_step(mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> Mixture:
+    """The M-step from released moments.
+
+    S is taken apart into its level, the mean of its eigenvalues, which has the least noise, and the rest. The level is
+    at least its own noise; of the rest as much is believed as `_believed` says; no eigenvalue is then below what noise
+    alone would make of it, the edge √(2d) τ of the semicircle law for a symmetric matrix with deviation τ on the
+    diagonal and τ/√2 off it, unless the level itself is. Clipping makes a Gaussian record's S smaller by a known
+    factor, which is taken off.
+    """
+    d, radius = mixture.dimensions, scheme(mixture.dimensions).radius
+    counts = _counts(released, spec, neighbours)
+    shifts = released.sums / counts[:, None]
+    shifts = shifts * _shrinkage(shifts, released.sum_deviation / counts, d)[:, None]
+    length = np.linalg.norm(shifts, axis=1, keepdims=True)
+    shifts = shifts * np.minimum(1.0, radius / np.maximum(length, SMALLEST))
+    seconds = released.squares / counts[:, None, None] / clipped_variance(d, radius)
+    seconds = seconds - shifts[:, :, None] * shifts[:, None, :]
+    deviation = released.square_deviation / counts
+    level = np.trace(seconds, axis1=1, axis2=2) / d
+    level = np.clip(level, np.minimum(deviation / math.sqrt(d), 1.0), radius**2 / d)
+    rest = seconds - level[:, None, None] * np.eye(d)
+    belief = _shrinkage(rest, deviation, d * (d + 1) / 2)
+    values, vectors = np.linalg.eigh(belief[:, None, None] * rest)
+    edge = np.minimum(belief * deviation * math.sqrt(2 * d), level)
+    values = np.clip(values + level[:, None], edge[:, None], radius**2)
+    factors = mixture.cholesky @ (vectors * np.sqrt(values)[:, None, :])
+    means = mixture.means + np.einsum("kij,kj->ki", mixture.cholesky, shifts)
+    return project_to_box(counts / counts.sum(), means, factors @ factors.transpose(0, 2, 1), spec)
+
+
+def _counts(released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> np.ndarray:
+    """Counts of at least the size of their noise; where N is public, projected on what sums to it."""
+    counts = released.counts
+    if neighbours.size_is_public:
+        counts = counts + (spec.domain.rows - counts.sum()) / len(counts)
+    counts = np.maximum(counts, released.count_deviation)
+    if neighbours.size_is_public:
+        counts = counts * (spec.domain.rows / counts.sum())
+    return counts
+
+
+def _shrinkage(values: np.ndarray, deviation: np.ndarray, freedom: float) -> np.ndarray:
+    """The share of each component's values to keep, (K,), where the noise has size s = deviation · √freedom.
+
+    The larger of two: 1 - s²/‖v‖², the positive part of James and Stein 1961, which follows a move that
+    is far larger than the noise however large the noise is; and 1/(1 + s), the posterior mean under a prior worth
+    as many records as the noise is, which keeps small moves too where the noise is small, for averaging.
+    """
+    size = deviation * math.sqrt(freedom)
+    length = np.sqrt(np.square(values).reshape(len(values), -1).sum(axis=1))
+    return np.maximum(1 - (size / np.maximum(length, size)) ** 2, 1 / (1 + size))

@@ -1,0 +1,186 @@
+"""Moments of records as each component sees them: standardised by its own parameters and clipped to a ball.
+
+Component k sees a record as z_k = L_k⁻¹(x - μ_k), Σ_k = L_k L_kᵀ, moved along its own direction to ‖z_k‖ ≤ c where it
+lies farther out. Responsibilities are those of the record itself: clipping does not enter them.
+
+`standardised_pass` computes the sums fast. `standardise_records`, `clip_places` and `record_moments` compute the
+contribution of each record so that it depends on this record alone, to the last bit. A matrix product, a fused loop
+or a vectorised exponential gives a record numbers whose last bits depend on its position among the others: which
+lane, which block, which remainder. Replacing one record shifts all that follow it, so all of their contributions
+would change a little, and no sensitivity covers that. In these functions every step is +, -, ×, ÷, √, a comparison or
+a rounding to whole numbers, taken element by element. IEEE 754 fixes the result of each of them, numpy joins no
+two of them into one, and sums over components and axes go in order. So equal records have equal numbers, wherever
+they stand and however many there are.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmix.errors import UserError
+from privmix.mixture import kernel
+from privmix.mixture.model import Mixture
+from privmix.mixture.moments import Observations, symmetric_matrix
+
+LOWEST = -700.0  # exp of less would not be a normal number; a share that small is one of nothing
+LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # few enough digits that whole multiples of it are exact
+LN2_LOW = math.log(2) - LN2_HIGH + 2.3190468138462996e-17  # what math.log(2) has lost
+TERMS = [1 / math.factorial(power) for power in range(13, -1, -1)]  # |r| <= ln(2)/2: the rest is below 1e-17
+EXPONENT_BIAS, MANTISSA_BITS = 1023, 52
+
+
+def rowwise_exponential(values: np.ndarray) -> np.ndarray:
+    """exp of numbers <= 0, to a few units in the last place: 2^n times the Taylor series of r, x = n ln 2 + r."""
+    values = np.maximum(values, LOWEST)
+    whole = np.rint(values / math.log(2))
+    rest = (values - whole * LN2_HIGH) - whole * LN2_LOW
+    series = np.full_like(rest, TERMS[0])
+    for term in TERMS[1:]:
+        series *= rest
+        series += term
+    power = (whole.astype(np.int64) + EXPONENT_BIAS) << MANTISSA_BITS
+    return series * power.view(np.float64)
+
+
+def standardise_records(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
+    """Responsibilities (K, n) and standardised places z_k = L_k⁻¹(x - μ_k), (K, d, n), of points (n, d)."""
+    k, d = mixture.means.shape
+    inverse = np.linalg.inv(mixture.cholesky)
+    with np.errstate(divide="ignore"):
+        log_scale = np.log(mixture.weights) + np.log(np.diagonal(inverse, axis1=1, axis2=2)).sum(axis=1)
+    away = points.T[None] - mixture.means[:, :, None]
+    places = np.empty((k, d, len(points)))
+    for row in range(d):
+        np.multiply(inverse[:, row, 0, None], away[:, 0], out=places[:, row])
+        for column in range(1, row + 1):
+            places[:, row] += inverse[:, row, column, None] * away[:, column]
+    joint = log_scale[:, None] - 0.5 * sum_of_squares(places.transpose(1, 0, 2))
+    shares = rowwise_exponential(joint - joint.max(axis=0))
+    shares[np.isneginf(log_scale)] = 0.0
+    whole = np.zeros(len(points))
+    for share in shares:
+        whole += share
+    shares /= whole
+    return shares, places
+
+
+def sum_of_squares(rows: np.ndarray) -> np.ndarray:
+    """The sum over the first axis of the squares, one after another."""
+    total = np.zeros(rows.shape[1:])
+    for row in rows:
+        total += row * row
+    return total
+
+
+def clip_places(places: np.ndarray, radius: float) -> np.ndarray:
+    """Places (K, d, n), each moved along its own direction to this length where it is longer."""
+    length = np.sqrt(sum_of_squares(places.transpose(1, 0, 2)))
+    return places * (radius / np.maximum(length, radius))[:, None]
+
+
+def record_moments(shares: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """γ_k, γ_k z_k and the upper triangle of γ_k z_k z_kᵀ of each record: (n, K + K d + K d(d+1)/2), in this order."""
+    rows, columns = np.triu_indices(places.shape[1])
+    shared = shares[:, None] * places
+    products = shared[:, rows] * places[:, columns]
+    n = shares.shape[1]
+    return np.concatenate([shares, shared.reshape(-1, n), products.reshape(-1, n)]).T
+
+
+NUMBERS = 131072  # in the largest array of one step: it stays in the cache
+LOG_ZERO = -1e300  # log of a weight of zero
+WORTH_COMPILING = 200_000  # records times components, of one pass among dozens
+QUADRATURE = 4000  # nodes of an integral over the radius
+
+
+@dataclass(frozen=True, eq=False)
+class StandardisedMoments:
+    """Weighted sums over records with weight w, responsibilities γ and clipped standardised places z."""
+
+    counts: np.ndarray  # (K,)       Σ w γ
+    sums: np.ndarray  # (K, d)       Σ w γ z
+    squares: np.ndarray  # (K, d, d) Σ w γ z zᵀ
+
+
+def standardised_pass(
+    observations: Observations, mixture: Mixture, radius: float, *, threads: int | None = None
+) -> StandardisedMoments:
+    """E-step, and the moments of clipped standardised records, in one pass; nothing of N by K is kept.
+
+    Done by numpy where so few records would not repay the import of numba.
+    """
+    if observations.spread is not None:
+        raise UserError("standardised moments need records at known places; these are spread over boxes.")
+    inverse = np.linalg.inv(mixture.cholesky)
+    affine = np.concatenate([-inverse @ mixture.means[..., None], inverse], axis=-1)
+    with np.errstate(divide="ignore"):
+        log_scale = np.maximum(np.log(mixture.weights), LOG_ZERO)
+    log_scale = log_scale + np.log(np.diagonal(inverse, axis1=-2, axis2=-1)).sum(axis=-1)
+    if len(observations) * mixture.n_components < WORTH_COMPILING:
+        return plain_pass(observations, affine, log_scale, radius)
+    return fused_pass(observations, affine, log_scale, radius, threads)
+
+
+def plain_pass(
+    observations: Observations, affine: np.ndarray, log_scale: np.ndarray, radius: float
+) -> StandardisedMoments:
+    """By numpy: z_k = affine_k (1, x), of log density log_scale_k - ½‖z_k‖² up to a constant."""
+    k, d, _ = affine.shape
+    counts, sums, squares = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
+    width = min(max(NUMBERS // (k * d), 64), 4096)
+    for first in range(0, len(observations), width):
+        points = observations.points[first : first + width]
+        homogeneous = np.concatenate([np.ones((1, len(points))), points.T])
+        places = (affine.reshape(k * d, d + 1) @ homogeneous).reshape(k, d, -1)
+        distances = np.einsum("kdn,kdn->kn", places, places)
+        joint = log_scale[:, None] - 0.5 * distances
+        joint -= joint.max(axis=0)
+        shares = np.exp(joint, out=joint)
+        shares *= observations.weights[first : first + width] / shares.sum(axis=0)
+        places *= (radius / np.sqrt(np.maximum(distances, radius**2)))[:, None]
+        shared = places * shares[:, None]
+        counts += shares.sum(axis=1)
+        sums += shared.sum(axis=2)
+        squares += shared @ places.transpose(0, 2, 1)
+    return StandardisedMoments(counts, sums, squares)
+
+
+def fused_pass(
+    observations: Observations,
+    affine: np.ndarray,
+    log_scale: np.ndarray,
+    radius: float,
+    threads: int | None,
+) -> StandardisedMoments:
+    """The same by the compiled loop, in pieces that threads may share."""
+    k, d, _ = affine.shape
+    run = kernel.numba_kernel().standardised_pass
+    table = np.zeros((k, d + d % 2, -(-(d + 1) // kernel.GROUP) * kernel.GROUP))
+    table[:, :d, : d + 1] = affine
+
+    def task(piece: tuple[int, Observations, int, int]) -> tuple[np.ndarray, np.ndarray]:
+        _, block, first, last = piece
+        own, products = np.zeros(k), np.zeros(table.shape)
+        run(block.points, block.weights, table, log_scale, float(radius), first, last, own, products)
+        return own, products
+
+    counts, products = np.zeros(k), np.zeros(table.shape)
+    for own, more in kernel.run_tasks(task, kernel.pieces([observations]), threads):
+        counts += own
+        products += more
+    rows, columns = np.triu_indices(d)
+    squares = symmetric_matrix(products[:, rows, 1 + columns], d)
+    return StandardisedMoments(counts, products[:, :d, 0], squares)
+
+
+def clipped_variance(dimensions: int, radius: float) -> float:
+    """Variance on each axis of a standard normal record clipped to the ball: E[min(r, c)²] / d, r² of law χ²_d.
+
+    By the midpoint rule in r, whose density is r^(d-1) exp(-r²/2) up to a factor.
+    """
+    reach = np.sqrt(dimensions) + 12.0
+    r = (np.arange(QUADRATURE) + 0.5) * (reach / QUADRATURE)
+    log_density = (dimensions - 1) * np.log(r) - r**2 / 2
+    density = np.exp(log_density - log_density.max())
+    return float(density @ np.minimum(r, radius) ** 2 / density.sum() / dimensions)

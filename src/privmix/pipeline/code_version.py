@@ -1,0 +1,98 @@
+"""The version of the code behind a result: a hash over the syntax trees of a stage's import closure.
+
+Comments, layout and docstrings do not count, so that only a change of behaviour reruns a stage.
+"""
+
+import ast
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import privmix
+from privmix.mechanisms.registry import module_of
+
+PACKAGE = Path(privmix.__file__).parent
+DATA = ("templates", "vendor", "evidence")  # folders of a package that are no code but make results
+
+AUDIT = ("privmix.audit.crafted_worlds", "privmix.audit.game", "privmix.audit.replay")
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module of the package, as far as results depend on it."""
+
+    imports: frozenset[str]
+    digest: str
+
+
+@functools.cache
+def _module_path(module: str) -> Path | None:
+    base = PACKAGE.joinpath(*module.split(".")[1:])
+    for path in (base / "__init__.py", base.with_suffix(".py")):
+        if path.is_file():
+            return path
+    return None
+
+
+@functools.cache
+def _module(module: str) -> Module:
+    """A module, parsed once a process: every job of a cluster does it again, and a sweep asks thousands of times."""
+    path = _module_path(module)
+    tree = ast.parse(path.read_bytes())
+    imports = _imports(module, tree)
+    return Module(imports, _digest(path, tree))
+
+
+def _imports(module: str, tree: ast.Module) -> frozenset[str]:
+    """The privmix modules that a module names in its import statements, wherever they stand."""
+    found = {module.rsplit(".", 1)[0]} if "." in module else set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(name for name in found if name.split(".")[0] == "privmix" and _module_path(name))
+
+
+def _digest(path: Path, tree: ast.Module) -> str:
+    """Hash of a module's syntax tree: comments, layout and docstrings do not count."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            and ast.get_docstring(node) is not None
+        ):
+            node.body = node.body[1:]
+    digest = hashlib.sha256(ast.dump(tree).encode())
+    if path.name == "__init__.py":
+        for part in sorted(part for folder in DATA for part in path.parent.glob(f"{folder}/**/*")):
+            if part.is_file():
+                digest.update(part.relative_to(path.parent).as_posix().encode() + part.read_bytes())
+    return digest.hexdigest()
+
+
+def closure(*modules: str) -> frozenset[str]:
+    """The modules and all privmix modules that they import, directly or not."""
+    reached: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module not in reached:
+            reached.add(module)
+            waiting.extend(_module(module).imports)
+    return frozenset(reached)
+
+
+def audit_code_version(method: str) -> str:
+    """The version of everything that an audit of the method runs."""
+    return code_version(*AUDIT, module_of(method))
+
+
+@functools.cache
+def code_version(*modules: str) -> str:
+    """Hash over the code that running these modules may execute: what a rule's results depend on."""
+    digest = hashlib.sha256()
+    for module in sorted(closure(*modules)):
+        digest.update(f"{module} {_module(module).digest}\n".encode())
+    return digest.hexdigest()[:16]

