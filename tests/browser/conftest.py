@@ -138,7 +138,7 @@ def catalog(tmp_path_factory) -> Path:
     import odd_entry
     import yaml
 
-    from privmix.pipeline.stages.catalog import write_catalog
+    from privmix.pipeline.catalog import write_catalog
 
     root = tmp_path_factory.mktemp("catalog")
     shutil.copytree(ROOT / "data/catalog", root / "data/catalog")

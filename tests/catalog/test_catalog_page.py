@@ -14,7 +14,7 @@ from privmix.catalog.entry import Entry, entry_names, load_entry
 from privmix.catalog.sources import acquire
 from privmix.clean.pipeline import clean
 from privmix.cli import main
-from privmix.pipeline.stages.catalog import FILES
+from privmix.pipeline.catalog import FILES
 from privmix.report.catalog_page import CatalogRun, _lineage, exact, lineage_graph, render, wrap
 
 ROOT = Path(__file__).parents[2]

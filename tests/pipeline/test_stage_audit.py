@@ -11,7 +11,6 @@ from privmix.artefacts.io import read_json
 from privmix.audit import mechanism_audit
 from privmix.errors import MechanismFailure
 from privmix.mechanisms import registry
-from privmix.pipeline.stages import audit as stage
 from privmix.privacy.accounting import Budget
 
 RECORD = ("record", "replace_one")
@@ -36,7 +35,7 @@ def test_the_file_says_what_was_claimed_and_proven(tmp_path):
 
 
 def test_too_few_runs_are_a_sentence_and_no_number():
-    audit = stage.audit("m", {"method": "dp_sgd"}, Budget(1.0, 1e-6), [RECORD], 20, 1)
+    audit = mechanism_audit.audit_mechanism("m", {"method": "dp_sgd"}, Budget(1.0, 1e-6), [RECORD], 20, 1)
     assert audit.bounds == []
     assert "20 runs are too few" in audit.notes[0]
     assert audit.epsilon == pytest.approx(1.0)
@@ -47,7 +46,7 @@ def test_a_mechanism_that_cannot_work_is_a_sentence(monkeypatch):
         raise MechanismFailure("it needs three coordinates.")
 
     monkeypatch.setattr(mechanism_audit, "play_game", failing)
-    audit = stage.audit("m", {"method": "dp_em"}, Budget(2.0, 1e-6), [RECORD], 20, 1)
+    audit = mechanism_audit.audit_mechanism("m", {"method": "dp_em"}, Budget(2.0, 1e-6), [RECORD], 20, 1)
     assert audit.failure == "it needs three coordinates."
     assert audit.notes == [audit.failure]
     assert (audit.epsilon, audit.bounds, audit.replay) == (2.0, [], None)
@@ -55,7 +54,7 @@ def test_a_mechanism_that_cannot_work_is_a_sentence(monkeypatch):
 
 def test_a_seed_gives_the_same_audit_and_another_setting_other_noise():
     def bounds(parameters):
-        return stage.audit("m", parameters, Budget(1.0, 1e-6), [RECORD], 40, 1).bounds
+        return mechanism_audit.audit_mechanism("m", parameters, Budget(1.0, 1e-6), [RECORD], 40, 1).bounds
 
     first = bounds({"method": "laplace_input"})
     assert first == bounds({"method": "laplace_input"})
@@ -67,7 +66,7 @@ def test_kinds_that_a_mechanism_does_not_distinguish_are_played_once():
     local, central = (registry.build(method, {}) for method in ("laplace_input", "dp_em"))
     assert list(mechanism_audit.distinct_kinds(local, asked)) == [RECORD, ("person", "replace_one")]
     assert list(mechanism_audit.distinct_kinds(central, asked)) == asked
-    audit = stage.audit("m", {"method": "laplace_input"}, Budget(3.0, 1e-6), asked, 40, 1)
+    audit = mechanism_audit.audit_mechanism("m", {"method": "laplace_input"}, Budget(3.0, 1e-6), asked, 40, 1)
     assert len(audit.bounds) == 16
     assert {bound.pair.split(", ")[1] for bound in audit.bounds} == {
         "record replace one",

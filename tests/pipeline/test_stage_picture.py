@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from privmix.errors import UserError
-from privmix.pipeline.stages import picture
+from privmix.report import picture
 
 PAGE = "<!DOCTYPE html><title>A page</title><body style='background: #fdf6e3'><h1>Hello</h1>"
 
@@ -17,19 +17,19 @@ PAGE = "<!DOCTYPE html><title>A page</title><body style='background: #fdf6e3'><h
 def test_without_a_browser_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UserError, match=r"needs Chromium, and none of chromium, .*; install it"):
-        picture.browser()
+        picture.find_browser()
 
 
 def test_a_browser_that_makes_no_picture_is_quoted(tmp_path):
     (tmp_path / "browser").write_text("#!/bin/sh\necho out of order >&2\n")
     (tmp_path / "browser").chmod(0o755)
     with pytest.raises(UserError, match=r"no picture of .*it said: out of order"):
-        picture.photograph(str(tmp_path / "browser"), tmp_path / "page.html")
+        picture.screenshot(str(tmp_path / "browser"), tmp_path / "page.html")
 
 
 def test_the_first_screen_of_a_page_is_taken(tmp_path):
     try:
-        chromium = picture.browser()
+        chromium = picture.find_browser()
     except UserError as error:
         if os.environ.get("PRIVMIX_REQUIRE_ALL") == "1":
             pytest.fail(str(error))

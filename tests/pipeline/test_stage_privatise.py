@@ -18,6 +18,7 @@ from privmix.artefacts.io import parse_metadata, read_schema
 from privmix.artefacts.private import PrivateInfo, read_private
 from privmix.mechanisms.local import adaptive_tree_response
 from privmix.mechanisms.shared import report_shuffle
+from privmix.pipeline import collection
 from privmix.pipeline.stages import privatise
 
 ATTRIBUTES = (("night", ("no", "yes")), ("colour", ("red", "green", "blue")))
@@ -68,7 +69,7 @@ def test_people_who_wait_for_their_round_are_in_no_file_that_has_a_name(make, tm
         seen[-1]["unnamed"] = sum("(deleted)" in path and str(tmp_path) in path for path in held)
         return told(*given)
 
-    monkeypatch.setattr(privatise, "replay_randomizer", lambda *given, **more: None)  # that is in memory
+    monkeypatch.setattr(collection, "replay_randomizer", lambda *given, **more: None)  # that is in memory
     monkeypatch.setattr(adaptive_tree_response, "estimate_shares", looking)
     make("adaptive_tree_response", *_records(3000))
     assert len(seen) > 1

@@ -22,9 +22,8 @@ from privmix.artefacts.io import write_json, write_table
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, PrivacyStatement, ReplayVerdict
 from privmix.artefacts.scores import RESULT_SCHEMA, ScoresInfo
-from privmix.report import provenance
 from privmix.report.results import Results, collect
-from privmix.report.run import RunResults, sort_outcomes
+from privmix.report.run import RunResults
 
 PERSON = "isolated-1"
 METHODS: dict[str, tuple[dict[str, Any], str, float]] = {
@@ -104,25 +103,10 @@ def render(root: Path, configuration: dict[str, Any], figures: str | None = None
 
 def load(root: Path, configuration: dict[str, Any]) -> tuple[RunResults, Results]:
     """The run as the report stage reads it."""
-    from privmix.pipeline import plan
-    from privmix.pipeline.code_version import audit_code_version
-    from privmix.pipeline.stages import report
-    from privmix.report import defects
-    from privmix.report.audit_findings import mark_shared_noise
+    from privmix.pipeline.results import read_run
 
     with contextlib.chdir(root):
-        planned = plan.make_plan(configuration)
-        run = RunResults(
-            settings=planned.settings,
-            configuration=configuration,
-            entries=planned.entries,
-            outcomes=sort_outcomes(
-                mark_shared_noise(report.read_outcome(job, planned) for job in planned.jobs())
-            ),
-            materials=report.read_materials(planned.settings),
-            provenance=provenance.collect_provenance(),
-            audit_code=audit_code_version(defects.load_matrix().method),
-        )
+        run = read_run(configuration)
     return run, Results(collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None))
 
 

@@ -13,7 +13,7 @@ from privmix.mechanisms.registry import module_of
 from privmix.pipeline import plan
 from privmix.pipeline import resources as needs
 from privmix.pipeline.code_version import code_version
-from privmix.pipeline.stages import picture
+from privmix.report.picture import find_browser
 
 try:
     PLAN = plan.make_plan(config)
@@ -235,7 +235,7 @@ def incomplete_report():
 def browser(wildcards):
     """The browser for the picture; asked for before anything runs."""
     try:
-        return picture.browser()
+        return find_browser()
     except UserError as error:
         sys.exit(f"privmix: {error}")
 

@@ -1,14 +1,20 @@
 """The audit of one mechanism at one budget: a game and a replay for each kind of neighbours that it distinguishes."""
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from privmix.artefacts.privacy_statement import ReplayVerdict
+from privmix.artefacts.audit import AuditFile
+from privmix.artefacts.io import compact_json
+from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, ReplayVerdict
 from privmix.audit import crafted_worlds
 from privmix.audit.game import GameResult, play_game
 from privmix.audit.replay import replay_audit
-from privmix.mechanisms.base import Mechanism, Randomness
+from privmix.errors import MechanismFailure
+from privmix.mechanisms import registry
+from privmix.mechanisms.base import Mechanism, Randomness, seeded_randomness
 from privmix.privacy.accounting import Budget
 from privmix.privacy.sensitivity import Relation, Unit
 
@@ -64,4 +70,45 @@ def replay_kinds(
         used=max(verdict.used for verdict in verdicts),
         findings=list(dict.fromkeys(finding for verdict in verdicts for finding in verdict.findings)),
         noise=verdicts[0].noise,
+    )
+
+
+def audit_mechanism(
+    name: str,
+    parameters: dict[str, Any],
+    budget: Budget,
+    kinds: Sequence[NeighbourKind],
+    runs: int,
+    seed: int,
+) -> AuditFile:
+    """The audit of one mechanism at one budget; `parameters` name its method too."""
+    values = dict(parameters)
+    method = values.pop("method", "")
+    mechanism = registry.build(method, values, where=f"mechanism {name}")
+
+    def randomness(*purpose: str | int) -> Randomness:
+        return seeded_randomness(
+            seed, "audit", name, compact_json(parameters), budget.epsilon, budget.delta, *purpose
+        )
+
+    began = time.process_time()
+    common = {"notice": BENCHMARK_NOTICE, "mechanism": name, "method": method, "parameters": values}
+    try:
+        played = play_games(mechanism, budget, kinds, runs, randomness)
+        verdict = replay_kinds(mechanism, budget, kinds, randomness)
+    except MechanismFailure as error:
+        said = str(error)
+        return AuditFile(
+            **common, epsilon=budget.epsilon, delta=budget.delta, runs=0, bounds=[], replay=None,
+            notes=[said], failure=said, seconds=time.process_time() - began,
+        )  # fmt: skip
+    return AuditFile(
+        **common,
+        epsilon=max(game.claim.epsilon for game in played),
+        delta=max(game.claim.delta for game in played),
+        runs=min(game.runs for game in played),
+        bounds=[bound for game in played for bound in game.bounds],
+        replay=verdict,
+        notes=list(dict.fromkeys(note for game in played for note in game.notes)),
+        seconds=time.process_time() - began,
     )

@@ -86,7 +86,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _page(arguments: argparse.Namespace) -> None:
-    from privmix.pipeline.stages.catalog import write_catalog
+    from privmix.pipeline.catalog import write_catalog
 
     configuration = read_yaml(arguments.configuration, "configuration")
     if not isinstance(configuration, dict):

@@ -15,7 +15,7 @@ from privmix.clean.pipeline import clean
 from privmix.errors import UserError, suggest
 from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline import plan
-from privmix.pipeline.stages.release import ReleasePaths, release_dataset
+from privmix.pipeline.release import ReleasePaths, release_dataset
 from privmix.privacy.accounting import Budget
 from privmix.release import verify as verification
 from privmix.release.account import SpendingLimit

@@ -3,6 +3,7 @@
 `MechanismJob` is one mechanism at one budget, with its seed: the pipeline and a release both run one.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from privmix.artefacts.domain import Domain
+from privmix.artefacts.fitted_model import FittedModel
 from privmix.artefacts.io import compact_json
-from privmix.artefacts.privacy_statement import PrivacyStatement
+from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE, PrivacyStatement
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, seeded_randomness
 from privmix.mechanisms.shared import component_choice
 from privmix.privacy.accounting import Budget, Claim, account, claim_distance, compose_after_selection
@@ -91,7 +93,7 @@ class MechanismJob:
         """Whether what is made may be published: no seed, one replicate."""
         return self.seed is None
 
-    def described(self, domain: Domain) -> str:
+    def description(self, domain: Domain) -> str:
         """The job in a sentence."""
         return f"{self.name} at ε = {self.budget.epsilon:g} on {domain.dataset}"
 
@@ -112,8 +114,32 @@ class MechanismJob:
         spec = (*self.components, self.choice_share, *public)
         return seeded_randomness(self.seed, domain.dataset, self.name, settings, *budget, *spec, *purpose)
 
-    def privacy(
-        self, domain: Domain, claim: Claim, events: Sequence[Event], failed: bool
+    def fit_replicates(
+        self, domain: Domain, views: Sequence[Records | Reports], rngs: Sequence[Randomness]
+    ) -> tuple[list[FittedModel], list[Release]]:
+        """The model of each replicate as it is stored, and its release."""
+        models, releases, spec = [], [], self.spec(domain)
+        for replicate, (view, rng) in enumerate(zip(views, rngs, strict=True)):
+            began = time.perf_counter()
+            releases.append(fit(self.mechanism, view, spec, self.budget, rng))
+            models.append(releases[-1].to_artefact(replicate, time.perf_counter() - began))
+        return models, releases
+
+    def header(
+        self, domain: Domain, claim: Claim, events: Sequence[Event], *, failed: bool = False
+    ) -> dict[str, Any]:
+        """What every file of this job says of itself: the fields of `MechanismFile`."""
+        return {
+            "notice": RELEASE_NOTICE if self.release else BENCHMARK_NOTICE,
+            "domain": domain,
+            "mechanism": self.name,
+            "method": self.method,
+            "parameters": self.parameters,
+            "privacy": self.privacy_statement(domain, claim, events, failed=failed),
+        }
+
+    def privacy_statement(
+        self, domain: Domain, claim: Claim, events: Sequence[Event], *, failed: bool = False
     ) -> PrivacyStatement:
         """The statement that a file of this job carries; of a failure, what was asked for."""
         spec = self.spec(domain)

@@ -1,9 +1,19 @@
-"""The arguments that privatise, fit and evaluate share: which mechanism runs, on what budget, from which seed."""
+"""The job of a stage: the arguments that privatise, fit and evaluate share, and the input of a fit."""
 
 import argparse
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from privmix.mechanisms import registry
+from privmix.artefacts.clean import read_clean
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.io import compact_json
+from privmix.artefacts.privacy_statement import ReplayVerdict
+from privmix.artefacts.private import read_private
+from privmix.errors import UserError
+from privmix.mechanisms import registry, run
+from privmix.mechanisms.base import Records, Reports, replicate_reports, training_records
 from privmix.mechanisms.run import MechanismJob
 from privmix.privacy.accounting import Budget
 
@@ -59,3 +69,30 @@ def parse_job(arguments: argparse.ArgumentParser) -> tuple[MechanismJob, argpars
         seed=given.seed,
     )
     return job, given
+
+
+@dataclass(frozen=True)
+class FitInput:
+    """What a fit is given: the public domain, what each replicate sees, and what privatise said of it."""
+
+    domain: Domain
+    replicates: Sequence[Records | Reports]
+    verdict: ReplayVerdict | None = None
+    failure: str | None = None
+
+
+def read_input(job: run.MechanismJob, clean: Path | None, private: Path | None) -> FitInput:
+    """The clean records, the same for all replicates, or the reports of each."""
+    if clean is not None:
+        data = read_clean(clean)
+        return FitInput(data.info.domain, [training_records(data)] * job.replicates)
+    info, reports = read_private(private)
+    made = Budget(info.privacy.budget_epsilon, info.privacy.budget_delta)
+    if (info.method, info.parameters, made) != (job.method, job.parameters, job.budget):
+        raise UserError(
+            f"{private} holds the reports of {info.method} {compact_json(info.parameters)} at ε = {made.epsilon:g}, "
+            f"δ = {made.delta:g}, not those of {job.method} {compact_json(job.parameters)} at "
+            f"ε = {job.budget.epsilon:g}, δ = {job.budget.delta:g}; read them as they were made, or privatise anew."
+        )
+    seen = [replicate_reports(info, number, columns) for number, columns in enumerate(reports)]
+    return FitInput(info.domain, seen, info.replay, info.failure)

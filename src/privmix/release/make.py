@@ -16,15 +16,16 @@ anything for another one: each draws its own noise.
 
 import datetime
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from privmix.artefacts.domain import Domain
 from privmix.artefacts.io import write_json
-from privmix.artefacts.privacy_statement import RELEASE_NOTICE, PrivacyStatement
+from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.artefacts.private import PrivateInfo, private_writer, read_private
 from privmix.audit import replay
 from privmix.audit.noise_tests import low_bit_findings
@@ -32,13 +33,13 @@ from privmix.audit.recording import Recorder
 from privmix.catalog.entry import Entry
 from privmix.errors import UserError
 from privmix.mechanisms import run as mechanism_run
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, replicate_reports
+from privmix.mechanisms.base import Randomness, Records, Release, Spec, replicate_reports
 from privmix.mechanisms.local.base import write_reports
+from privmix.mechanisms.run import MechanismJob
 from privmix.mixture import kernel
-from privmix.privacy.accounting import Budget, Claim
+from privmix.privacy.accounting import Claim
 from privmix.privacy.composition import ReleaseCost
 from privmix.privacy.exact import ExactNoise
-from privmix.privacy.ledger import Event
 from privmix.privacy.noise import fresh_stream
 from privmix.release import account as spending_account
 from privmix.release import card, folder, page, synthetic, verify
@@ -60,18 +61,18 @@ REHEARSAL_RECORDS = 64  # records of a rehearsal
 
 
 @dataclass(frozen=True)
-class ReleaseTask:
-    """Which mechanism runs, on which public values, with which budget."""
+class ReleaseOrder:
+    """What is to be released: a job on all records of a dataset, and synthetic rows."""
 
-    mechanism: Mechanism
-    spec: Spec
-    budget: Budget
-    description: str  # in a few words, for messages
+    entry: Entry
+    job: MechanismJob
+    domain: Domain
+    rows: int  # of synthetic data
 
     @property
-    def local(self) -> bool:
-        """Whether the records randomise themselves."""
-        return self.mechanism.randomises_records
+    def spec(self) -> Spec:
+        """What the mechanism may know of the domain."""
+        return self.job.spec(self.domain)
 
 
 def exact_randomness() -> Randomness:
@@ -79,76 +80,70 @@ def exact_randomness() -> Randomness:
     return Randomness(ExactNoise(), fresh_stream())
 
 
-def rehearsal_records(task: ReleaseTask) -> Records:
+def rehearsal_records(order: ReleaseOrder) -> Records:
     """Records of a rehearsal, uniform in the public box."""
-    domain, rng = task.spec.domain, fresh_stream()
+    domain, rng = order.domain, fresh_stream()
     places = rng.uniform(domain.lower, domain.upper, (REHEARSAL_RECORDS, len(domain.axes)))
     codes = {a.name: rng.integers(len(a.values), size=REHEARSAL_RECORDS) for a in domain.attributes}
     return Records(places, codes, np.arange(REHEARSAL_RECORDS, dtype=np.uint64))
 
 
-def run_central(task: ReleaseTask, records: Records) -> Release:
+def run_central(order: ReleaseOrder, records: Records) -> Release:
     """The release of a trusted curator, unless its replay finds anything."""
     kernel.numba_kernel()  # now, so that no pass can depend on whether an earlier one has loaded it
     recorder = Recorder(exact_randomness())
-    release = mechanism_run.fit(task.mechanism, records, task.spec, task.budget, recorder.randomness)
+    job, spec = order.job, order.spec
+    release = mechanism_run.fit(job.mechanism, records, spec, job.budget, recorder.randomness)
     run = recorder.finish(records, release)
-    found = replay.audit_fits(task.mechanism, [run], task.spec, task.budget, fresh_stream())
-    _refuse_findings([*found.findings, *low_bit_findings(run.recording)], task)
+    found = replay.audit_fits(job.mechanism, [run], spec, job.budget, fresh_stream())
+    _refuse_findings([*found.findings, *low_bit_findings(run.recording)], order)
     return release
 
 
-def run_local(
-    task: ReleaseTask, records: Records, path: Path, said: Callable[[Reports, int], PrivateInfo]
-) -> Release:
-    """The model behind reports that are written to `path`, in no order; `said` gives what their file says of itself."""
+def run_local(order: ReleaseOrder, records: Records, path: Path) -> Release:
+    """The model behind reports that are written to `path`, in random order."""
+    job, spec = order.job, order.spec
     some = records.select(np.arange(min(len(records), replay.SAMPLE_ROWS)))
     found = replay.audit_local_mechanism(
-        task.mechanism, some, task.spec, task.budget, lambda number: exact_randomness(), exact=True
+        job.mechanism, some, spec, job.budget, lambda number: exact_randomness(), exact=True
     )
-    _refuse_findings(found.findings, task)
+    _refuse_findings(found.findings, order)
     rng = exact_randomness()
     with private_writer(path) as writer:
-        writer.info = said(*write_reports(task.mechanism, [records], task.spec, task.budget, rng, writer))
+        reports, rows = write_reports(job.mechanism, [records], spec, job.budget, rng, writer)
+        writer.info = PrivateInfo(
+            **job.header(order.domain, reports.claim, reports.events),
+            reports=[rows],
+            asked=[dict(reports.asked)],
+            seconds=[],
+            notes=job.mechanism.remarks(reports.events, spec, job.mechanism.plan(spec, job.budget)),
+        )
     info, [columns] = read_private(path)
-    return mechanism_run.fit(task.mechanism, replicate_reports(info, 0, columns), task.spec, task.budget, rng)
+    return mechanism_run.fit(job.mechanism, replicate_reports(info, 0, columns), spec, job.budget, rng)
 
 
-def _refuse_findings(findings: Sequence[str], task: ReleaseTask) -> None:
+def _refuse_findings(findings: Sequence[str], order: ReleaseOrder) -> None:
     """Refuse what a replay has found something in; the sentence is for the curator, and in no file of a release."""
     if findings:
         raise UserError(
-            f"{task.description} fails the replay of its own run: {findings[0].rstrip('.')}; nothing is released. "
-            "Noise was drawn and counts as spent. Report this as a defect of the mechanism."
+            f"{order.job.description(order.domain)} fails the replay of its own run: {findings[0].rstrip('.')}; "
+            "nothing is released. Noise was drawn and counts as spent. Report this as a defect of the mechanism."
         )
-
-
-@dataclass(frozen=True)
-class ReleaseOrder:
-    """What is to be released."""
-
-    entry: Entry
-    task: ReleaseTask
-    mechanism: str  # its id in the configuration
-    method: str
-    parameters: dict[str, Any]
-    rows: int  # of synthetic data
-    statement: Callable[[Claim, Sequence[Event]], PrivacyStatement]  # what a file of it says of its privacy
 
 
 def make_release(
     order: ReleaseOrder, records: Records, account: Account, limit: SpendingLimit, target: Path
 ) -> ReleasedModel:
     """Make one release of these records at `target`."""
-    if not order.task.mechanism.private:
+    if not order.job.mechanism.private:
         raise UserError(
-            f"{order.mechanism} is not private: there is nothing in it that could be published; "
+            f"{order.job.name} is not private: there is nothing in it that could be published; "
             "choose a mechanism that spends ε."
         )
     folder.check_free(target)
     with folder.scratch_folder(target) as place:
         rehearsal, _ = _make_folder(
-            replace(order, rows=min(order.rows, REHEARSAL_RECORDS)), rehearsal_records(order.task), place
+            replace(order, rows=min(order.rows, REHEARSAL_RECORDS)), rehearsal_records(order), place
         )
     with folder.place_folder(target) as place:
         number = account.begin(_account_entry(order), _largest_cost(order, rehearsal), limit)
@@ -173,21 +168,20 @@ def _make_folder(order: ReleaseOrder, records: Records, place: Path) -> tuple[Re
 
 
 def _account_entry(order: ReleaseOrder) -> dict[str, Any]:
-    domain = order.task.spec.domain
     return {
         "date": datetime.date.today().isoformat(),
-        "dataset": domain.dataset,
-        "mechanism": order.mechanism,
-        "method": order.method,
+        "dataset": order.domain.dataset,
+        "mechanism": order.job.name,
+        "method": order.job.method,
     }
 
 
 def _largest_cost(order: ReleaseOrder, rehearsal: Release) -> ReleaseCost:
     """The budget; where that is for nearby places, what the same ledger costs between any two."""
-    task, budget = order.task, order.task.budget
+    mechanism, budget = order.job.mechanism, order.job.budget
     most = Claim(budget.epsilon, budget.delta)
-    epsilon = spending_account.epsilon_anywhere(most, rehearsal.events, task.mechanism.accountant)
-    return ReleaseCost(task.mechanism.relation(task.spec).relation, epsilon, budget.delta)
+    epsilon = spending_account.epsilon_anywhere(most, rehearsal.events, mechanism.accountant)
+    return ReleaseCost(mechanism.relation(order.spec).relation, epsilon, budget.delta)
 
 
 def _epsilon_anywhere(privacy: PrivacyStatement) -> float:
@@ -195,40 +189,18 @@ def _epsilon_anywhere(privacy: PrivacyStatement) -> float:
 
 
 def _run_mechanism(order: ReleaseOrder, records: Records, place: Path) -> Release:
-    if not order.task.local:
-        return run_central(order.task, records)
-
-    def said(reports: Reports, rows: int) -> PrivateInfo:
-        task = order.task
-        plan = task.mechanism.plan(task.spec, task.budget)
-        return PrivateInfo(
-            notice=RELEASE_NOTICE,
-            domain=task.spec.domain,
-            mechanism=order.mechanism,
-            method=order.method,
-            parameters=order.parameters,
-            privacy=order.statement(reports.claim, reports.events),
-            reports=[rows],
-            asked=[dict(reports.asked)],
-            seconds=[],
-            notes=task.mechanism.remarks(reports.events, task.spec, plan),
-        )
-
-    return run_local(order.task, records, place / REPORTS, said)
+    if order.job.mechanism.randomises_records:
+        return run_local(order, records, place / REPORTS)
+    return run_central(order, records)
 
 
 def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
-    domain, mixture = order.task.spec.domain, made.mixture
+    domain, mixture = order.domain, made.mixture
     centre, scale = ([getattr(axis, name) for axis in domain.axes] for name in ("centre", "scale"))
     return ReleasedModel(
-        notice=RELEASE_NOTICE,
+        **order.job.header(domain, made.claim, made.events),
         made=datetime.date.today(),
         version=importlib.metadata.version("privmix"),
-        domain=domain,
-        mechanism=order.mechanism,
-        method=order.method,
-        parameters=order.parameters,
-        privacy=order.statement(made.claim, made.events),
         original=Gaussians.of(mixture.restore(centre, scale)),
         normalised=Gaussians.of(mixture),
         transcript=made.transcript,

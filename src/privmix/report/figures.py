@@ -11,13 +11,16 @@ import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import matplotlib as mpl
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
+from privmix.artefacts.io import atomic_write
 from privmix.artefacts.privacy_statement import holds_anywhere, randomises_records
+from privmix.report import figures
 
 INK, MUTED, GRID, SURFACE, FORBIDDEN = "#1b2026", "#5b6570", "#d9dee4", "#fdfefe", "#f6dfd9"
 # Blue, vermillion, green, purple, mustard, indigo, crimson, teal, lime, brown: apart in hue and in lightness, and never
@@ -206,3 +209,14 @@ def spread(wanted: list[float], gap: float, low: float, high: float) -> list[flo
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
+
+
+def write_figures(folder: Path, charts: Mapping[str, Figure]) -> None:
+    """The charts for wide screens as files; the others show the same, narrower."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in charts.items():
+        if name.endswith("-narrow"):
+            continue
+        for kind in ("svg", "png"):
+            with atomic_write(folder / f"{name.removesuffix('-wide')}.{kind}") as temporary:
+                temporary.write_bytes(figures.file_bytes(figure, name, kind))

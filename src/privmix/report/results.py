@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from privmix.artefacts.domain import Domain
@@ -89,6 +90,18 @@ def to_table(results: pd.DataFrame) -> pa.Table:
     return pa.Table.from_pandas(results, schema=RESULT_SCHEMA, preserve_index=False).replace_schema_metadata(
         None
     )
+
+
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    """The results as a CSV file."""
+    return frame.to_csv(index=False, lineterminator="\n").encode()
+
+
+def parquet_bytes(frame: pd.DataFrame) -> bytes:
+    """The results as a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(to_table(frame), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
 
 
 @dataclass(frozen=True)
