@@ -192,7 +192,9 @@ def test_a_catalog_entry_with_a_time_of_day_is_refused_for_free(park, capsys):
     assert park.lines == []
 
 
-@pytest.mark.parametrize(("module", "name"), [(rows, "write"), (make, "write_json"), (make, "checksums")])
+@pytest.mark.parametrize(
+    ("module", "name"), [(rows, "write_rows"), (make, "write_json"), (make, "checksums")]
+)
 def test_a_full_disk_after_the_noise_leaves_no_release_and_counts_as_spent(
     park, capsys, monkeypatch, module, name
 ):

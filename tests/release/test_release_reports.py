@@ -187,7 +187,7 @@ def test_of_the_replay_of_a_release_nothing_is_kept_that_depends_on_records_or_n
 ):
     """Not by the release, and not by what it could be kept from."""
     seen = []
-    spied(monkeypatch, replay, "of_channel", seen)
+    spied(monkeypatch, replay, "audit_local_mechanism", seen)
     info, *_ = reported(method, *_records(600))
     assert info.replay is None
     assert len(seen) == 2  # of the rehearsal, and of the release

@@ -92,12 +92,12 @@ def test_a_claim_that_the_ledger_does_not_carry_is_refused(copied, edit):
 
 
 def test_a_ledger_that_only_the_second_accountant_sees_through_is_refused(copied, monkeypatch):
-    """Our accountant is made to believe the claim; dp_accounting does not."""
+    """Our accountant is made to believe the claim; the second one does not."""
     from privmix.privacy.accounting import Claim
 
     folder = _edited(copied, _understates_its_ledger)
     monkeypatch.setattr(verify, "recompute_claim", lambda *arguments: Claim(1.0, 1e-6))
-    assert "dp_accounting finds" in _says(folder)
+    assert f"the second accountant ({second_accountant.NAME}) finds at least ε = " in _says(folder)
 
 
 SPOILED = {
@@ -193,8 +193,8 @@ def test_a_choice_of_the_number_of_gaussians_counts_for_itself():
 
 @pytest.mark.parametrize("attributes", [1, 2, 3])
 @pytest.mark.parametrize("epsilon", [1.3, 2.6, 3.1, 3.9, 5.2, 5.7])
-def test_the_grid_of_the_second_accountant_refuses_no_right_claim(epsilon, attributes):
-    """A report of places at 0.8 ε and so many attributes: their losses are rounded up to whole steps of a grid."""
+def test_the_second_accountant_refuses_no_right_claim_of_reports(epsilon, attributes):
+    """A report of places at 0.8 ε and of some attributes, whose ε add up without a δ."""
     events = [RandomizedResponse("place", 0.8 * epsilon)]
     events += [RandomizedResponse(f"a{n}", 0.2 * epsilon / attributes) for n in range(attributes)]
     assert second_accountant.exceeds(events, 0.0, epsilon) is None

@@ -148,8 +148,8 @@ def _check_claim(model: ReleasedModel) -> None:
     theirs = second_accountant.exceeds(nearby_events(events), privacy.delta, privacy.epsilon)
     if theirs is not None:
         raise UserError(
-            f"{MODEL} claims ε = {privacy.epsilon:.6g} at δ = {privacy.delta:g}, but dp_accounting finds "
-            f"ε = {theirs:.6g} for the same ledger; do not publish it."
+            f"{MODEL} claims ε = {privacy.epsilon:.6g} at δ = {privacy.delta:g}, but the second accountant "
+            f"({second_accountant.NAME}) finds at least ε = {theirs:.6g} for the same ledger; do not publish it."
         )
 
 
@@ -267,6 +267,7 @@ def _keys(value: Any) -> Iterator[str]:
 def summary(model: ReleasedModel, folder: Path) -> str:
     """What a reader of `verify` sees where all holds."""
     return (
-        f"{folder} holds: {card.guarantee(model)}; {len(model.files)} files as released, the ledger gives the claim by "
-        "two accountants, and nothing of records, witness, machine, time of day or seed was found."
+        f"{folder} holds: {card.guarantee(model)}; {len(model.files)} files as released, the ledger gives the claim, a "
+        f"second accountant ({second_accountant.NAME}) finds no larger ε, and nothing of records, witness, machine, "
+        "time of day or seed was found."
     )

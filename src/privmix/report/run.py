@@ -152,7 +152,7 @@ class StageUsage:
 
     stage: str
     planned: int
-    benchmark_paths: int
+    measured: int
     total_seconds: float | None
     largest_seconds: float | None
     largest_mb: float | None
@@ -160,7 +160,7 @@ class StageUsage:
     @property
     def unmeasured(self) -> int:
         """How many of its jobs ran without being measured, or did not run."""
-        return self.planned - self.benchmark_paths
+        return self.planned - self.measured
 
 
 @dataclass(frozen=True)

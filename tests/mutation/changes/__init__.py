@@ -11,8 +11,8 @@ from changes import (
     local_mechanisms,
     mixture,
     privacy,
-    publish,
     reference_mechanisms,
+    release,
     report,
     stages,
     tree_responses,
@@ -27,7 +27,7 @@ CHANGES = (
     *tree_responses.CHANGES,
     *mixture.CHANGES,
     *evaluate.CHANGES,
-    *publish.CHANGES,
+    *release.CHANGES,
     *report.CHANGES,
     *stages.CHANGES,
 )

@@ -49,7 +49,7 @@ class ShadowRow:
     lira: str  # AUC with its interval
     p99: str
     worst: str
-    p_value: str  # what the worst record stays below if nothing leaks
+    chance: str  # what the worst record stays below if nothing leaks
     beyond_chance: bool
     others: tuple[str, ...]  # the AUC of each of `OTHERS`
     rates: tuple[str, ...]  # LiRA's true-positive rate at each false-positive rate

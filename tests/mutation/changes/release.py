@@ -6,8 +6,10 @@ from changes.places import (
     OF_BAD_DAYS,
     OF_KILLS,
     OF_RELEASED_REPORTS,
+    OF_SECOND_ACCOUNTANT,
     OF_SPENDING,
     RELEASING,
+    SECOND_ACCOUNTANT,
     SPENDING,
 )
 
@@ -56,5 +58,33 @@ CHANGES = (
         "a release is put in place unverified",
         OF_BAD_DAYS + "::test_what_fails_its_own_check_is_not_put_in_place",
         (RELEASING, "    verify.verify(place)\n", ""),
+    ),
+    change(
+        "the second accountant sees half of the Gaussian losses",
+        OF_SECOND_ACCOUNTANT + "::test_gaussian_events_have_the_closed_form",
+        (
+            SECOND_ACCOUNTANT,
+            "squares += event.noise_multiplier**-2",
+            "squares += event.noise_multiplier**-2 / 4",
+        ),
+    ),
+    change(
+        "the second accountant takes Laplace noise for randomized response",
+        OF_SECOND_ACCOUNTANT + "::test_one_laplace_event_has_the_closed_form",
+        (SECOND_ACCOUNTANT, "(_Laplace if isinstance(event, Laplace) else _Pure)", "_Pure"),
+    ),
+    change(
+        "the second accountant takes a unit that is added for one that is removed",
+        OF_SECOND_ACCOUNTANT + "::test_one_event_on_a_sample_has_the_closed_form_for_a_unit_removed",
+        (
+            SECOND_ACCOUNTANT,
+            "return _Binned(loss, with_unit), _Binned(-loss, without)",
+            "return (_Binned(-loss, without),) * 2",
+        ),
+    ),
+    change(
+        "the second accountant accepts every claim",
+        OF_SECOND_ACCOUNTANT + "::test_the_least_noise_of_a_budget_is_accepted_and_a_thousandth_less_is_not",
+        (SECOND_ACCOUNTANT, "return found if found > limit else None", "return None"),
     ),
 )
