@@ -244,13 +244,13 @@ def test_a_sampler_that_does_not_draw_what_it_claims_ends_a_release(
 ):
     """From after the rehearsal on, so that it is the run itself that is noticed."""
     original, runs = ExactNoise.add_laplace, []
-    real = getattr(make, kind)
+    real = getattr(make, f"run_{kind}")
 
     def spoiled(self, values, scale):
         draw = lambda *drawn: original(self, *drawn)  # noqa: E731
         return spoil(draw, values, scale) if len(runs) > 1 else draw(values, scale)
 
-    monkeypatch.setattr(make, kind, lambda *arguments: runs.append(1) or real(*arguments))
+    monkeypatch.setattr(make, f"run_{kind}", lambda *arguments: runs.append(1) or real(*arguments))
     monkeypatch.setattr(ExactNoise, "add_laplace", spoiled)
     said = park.refused(capsys, "release", "walks", "--mechanism", mechanism, *COMMON[4:])
     assert "fails the replay" in said

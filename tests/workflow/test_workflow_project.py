@@ -131,6 +131,15 @@ def test_swept_jobs_import_nothing_heavy():
         assert said.strip() == "[]", f"{stage} imports {said}"
 
 
+def test_importing_privmix_imports_none_of_its_packages():
+    code = "import sys, privmix; print([name for name in sys.modules if name.startswith('privmix.')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+    code = "import privmix; print(privmix.catalog.__name__, 'audit' in dir(privmix)); privmix.nothing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "privmix.catalog True\n"
+    assert "module 'privmix' has no attribute 'nothing'" in done.stderr
+
+
 def test_nothing_names_a_machine_or_a_registry():
     words = ["/ro" + "ot/", "/ho" + "me/", "py" + "pi.org", "files.python" + "hosted", "deb.debian" + ".org"]
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
