@@ -86,7 +86,7 @@ def violations(between: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _summary(tree: ast.Module) -> str:
-    return (ast.get_docstring(tree) or "").split("\n\n")[0].replace("\n", " ")
+    return (ast.get_docstring(tree) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
 
 
 def render(found: dict[str, ast.Module]) -> str:
