@@ -7,8 +7,8 @@ from making import make_domain
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, Spec, seeded_randomness
 from privmix.mechanisms.central.non_private import NonPrivate
+from privmix.mechanisms.local.input_noise import fit_rows, report_columns
 from privmix.mechanisms.run import run
-from privmix.mechanisms.shared.input_noise import fit_rows, report_columns
 from privmix.mixture.deconvolution import gaussian_scales
 from privmix.privacy.accounting import Budget
 

@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 
 from privmix.artefacts.io import atomic_write
 from privmix.artefacts.privacy_statement import holds_anywhere, randomises_records
-from privmix.report import figures
 
 INK, MUTED, GRID, SURFACE, FORBIDDEN = "#1b2026", "#5b6570", "#d9dee4", "#fdfefe", "#f6dfd9"
 # Blue, vermillion, green, purple, mustard, indigo, crimson, teal, lime, brown: apart in hue and in lightness, and never
@@ -219,4 +218,4 @@ def write_figures(folder: Path, charts: Mapping[str, Figure]) -> None:
             continue
         for kind in ("svg", "png"):
             with atomic_write(folder / f"{name.removesuffix('-wide')}.{kind}") as temporary:
-                temporary.write_bytes(figures.file_bytes(figure, name, kind))
+                temporary.write_bytes(file_bytes(figure, name, kind))

@@ -9,7 +9,7 @@ import numpy as np
 
 from privmix.mechanisms.base import Spec, mechanism_dataclass
 from privmix.mechanisms.local.base import Plan
-from privmix.mechanisms.shared.input_noise import InputNoise
+from privmix.mechanisms.local.input_noise import InputNoise
 from privmix.mixture.deconvolution import ScaleMixture, laplace_scales
 from privmix.privacy import noise
 from privmix.privacy.ledger import Ledger

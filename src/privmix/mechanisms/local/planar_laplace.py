@@ -36,7 +36,7 @@ from privmix.artefacts.privacy_statement import Trust
 from privmix.errors import MechanismFailure
 from privmix.mechanisms.base import Spec, mechanism_dataclass
 from privmix.mechanisms.local.base import Plan
-from privmix.mechanisms.shared.input_noise import InputNoise, diameter
+from privmix.mechanisms.local.input_noise import InputNoise, diameter
 from privmix.mixture.deconvolution import ScaleMixture, planar_laplace_scales
 from privmix.privacy import noise
 from privmix.privacy.ledger import Event, Ledger, PlanarLaplace
