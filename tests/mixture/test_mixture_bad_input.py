@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from privmix.errors import UserError
-from privmix.mixture.em import FitResult, fit, fit_many
+from privmix.mixture.em import fit, fit_many
 from privmix.mixture.kernel import em_pass
-from privmix.mixture.model import Mixture
+from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Prior, observe, observe_boxes
 from privmix.mixture.stream import stream_batches
 

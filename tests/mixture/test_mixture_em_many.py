@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from privmix.errors import UserError
-from privmix.mixture.em import FitResult, fit, fit_many
-from privmix.mixture.model import Mixture
+from privmix.mixture.em import fit, fit_many
+from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import observe, observe_boxes
 
 FLOOR = np.full(2, 1e-6)

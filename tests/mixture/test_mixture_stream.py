@@ -17,9 +17,9 @@ from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema, iterate_
 from privmix.artefacts.io import to_arrow, write_table
 from privmix.errors import UserError
 from privmix.mixture import kernel
-from privmix.mixture.em import FitResult, fit
+from privmix.mixture.em import fit
 from privmix.mixture.kernel import em_pass, em_passes
-from privmix.mixture.model import Mixture
+from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Observations, Parameters, observe, systematic_sample
 from privmix.mixture.stream import stream_batches
 

@@ -19,8 +19,7 @@ from privmix.artefacts.fitted_model import FittedModel, Proportion
 from privmix.artefacts.privacy_statement import Trust, randomises_records
 from privmix.artefacts.private import PrivateInfo
 from privmix.errors import UserError
-from privmix.mixture.em import FitResult
-from privmix.mixture.model import Mixture
+from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Observations, compress, floor_covariances, observe
 from privmix.privacy.accounting import Budget, Claim
 from privmix.privacy.ledger import Event, from_rows

@@ -20,9 +20,9 @@ import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture import em
-from privmix.mixture.em import FitOptions, FitResult
+from privmix.mixture.em import FitOptions
 from privmix.mixture.kernel import em_pass
-from privmix.mixture.model import Mixture
+from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Observations, floor_covariances, observe_boxes
 
 MOST_PARTS = 4  # of a side: twice as many gain under 0.003 nats a record

@@ -27,9 +27,9 @@ import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture import em, search
-from privmix.mixture.em import FitOptions, FitResult, public_start
+from privmix.mixture.em import FitOptions, public_start
 from privmix.mixture.kernel import em_passes, log_joint, numba_kernel
-from privmix.mixture.model import Mixture
+from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import (
     Moments,
     Observations,

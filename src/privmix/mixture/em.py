@@ -17,7 +17,7 @@ import numpy as np
 from privmix.errors import UserError
 from privmix.mixture import search
 from privmix.mixture.kernel import em_passes
-from privmix.mixture.model import Mixture
+from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import (
     Covariance,
     Data,
@@ -191,18 +191,6 @@ class FitOptions:
             covariance=self.covariance,
             expectation=partial(em_passes, threads=self.threads),
         )
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """A fitted mixture and how it was reached."""
-
-    mixture: Mixture
-    log_likelihood: float  # mean per unit of weight
-    objective: float  # what was maximised: the log-likelihood, plus the log prior per unit of weight
-    iterations: int  # passes over all the data, one an EM iteration
-    converged: bool
-    notes: tuple[str, ...] = ()
 
 
 def public_start(

@@ -202,6 +202,18 @@ class Mixture:
         return joint + constant[:, None]
 
 
+@dataclass(frozen=True)
+class FitResult:
+    """A fitted mixture and how it was reached."""
+
+    mixture: Mixture
+    log_likelihood: float  # mean per unit of weight
+    objective: float  # what was maximised: the log-likelihood, plus the log prior per unit of weight
+    iterations: int  # passes over all the data, one an EM iteration
+    converged: bool
+    notes: tuple[str, ...] = ()
+
+
 def _symmetrise(covariances: np.ndarray) -> np.ndarray:
     """The covariances with rounding averaged away, or an error where more than rounding differs."""
     mirrored = covariances.transpose(0, 2, 1)

@@ -16,6 +16,7 @@ from privmix.mechanisms.base import (
     mechanism_dataclass,
 )
 from privmix.mixture import em
+from privmix.mixture.model import FitResult
 from privmix.privacy.accounting import Budget, Claim
 
 
@@ -32,7 +33,7 @@ class NonPrivate(Mechanism):
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Full search on the records, covariances floored by the public resolution like everybody's."""
 
-        def searched(number: int) -> em.FitResult:
+        def searched(number: int) -> FitResult:
             fits = (
                 em.fit(view.points, number, floor=spec.floor, rng=rng.search) for _ in range(self.searches)
             )
@@ -45,7 +46,7 @@ class NonPrivate(Mechanism):
     ) -> list[Release]:
         """The same search on every subset, side by side; all streams are spawned from this one."""
 
-        def searched(number: int) -> list[em.FitResult]:
+        def searched(number: int) -> list[FitResult]:
             searches = [
                 em.fit_many(records.points, number, subsets, floor=spec.floor, rng=rng.search)
                 for _ in range(self.searches)
@@ -59,5 +60,5 @@ class NonPrivate(Mechanism):
         ]
 
 
-def _to_release(best: em.FitResult) -> Release:
+def _to_release(best: FitResult) -> Release:
     return Release(best.mixture, events=(), claim=Claim(float("inf"), 0.0), notes=list(best.notes))

@@ -53,7 +53,7 @@ from privmix.mechanisms.shared.report_shuffle import (
     open_spools,
 )
 from privmix.mechanisms.shared.share_tree import NodeEstimates, ShareEstimates, fit_shares
-from privmix.mixture.em import FitResult
+from privmix.mixture.model import FitResult
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.oracles.base import smallest_uint

@@ -39,7 +39,7 @@ from privmix.mechanisms.base import (
 from privmix.mechanisms.shared import attributes
 from privmix.mechanisms.shared.contribution_sampling import sample_records
 from privmix.mechanisms.shared.report_shuffle import Shuffler, open_shuffler
-from privmix.mixture.em import FitResult
+from privmix.mixture.model import FitResult
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Event, Ledger
 from privmix.privacy.noise import NoiseSource

@@ -13,6 +13,7 @@ from privmix.mechanisms.base import Spec, best_fit, mechanism_dataclass
 from privmix.mechanisms.local.base import CoordinateReports, LocalMechanism, Plan
 from privmix.mixture import deconvolution, em
 from privmix.mixture.deconvolution import ScaleMixture
+from privmix.mixture.model import FitResult
 from privmix.mixture.moments import observe
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
@@ -45,7 +46,7 @@ class InputNoise(LocalMechanism):
 
     def model(
         self, answers: CoordinateReports, spec: Spec, plan: Plan, rng: np.random.Generator
-    ) -> em.FitResult:
+    ) -> FitResult:
         """A mixture of the rows, or of what is behind them."""
         return fit_rows(answers, spec, self.noise_scales(spec, plan), self.fit_mode, rng, self.searches)
 
@@ -67,7 +68,7 @@ def fit_rows(
     reading: FitMode,
     rng: np.random.Generator,
     searches: int,
-) -> em.FitResult:
+) -> FitResult:
     """`naive` takes the noisy rows for records; `aware` maximises the likelihood through the noise.
 
     The reports are never clipped: that would bend the noise whose shape `aware` relies on.
@@ -76,11 +77,11 @@ def fit_rows(
     rows = np.column_stack([answers.columns[f"y{axis}"] for axis in axes]).astype(np.float64)
     observations = observe(rows)
 
-    def naive(number: int) -> em.FitResult:
+    def naive(number: int) -> FitResult:
         # As anyone would who takes the rows at face value: no search for what the noise has buried.
         return em.fit(observations, number, floor=spec.floor, rng=rng, starts=2, relocations=0)
 
-    def aware(number: int) -> em.FitResult:
+    def aware(number: int) -> FitResult:
         return deconvolution.fit(
             observations,
             number,

@@ -44,7 +44,7 @@ from privmix.mechanisms.local.base import (
 )
 from privmix.mechanisms.shared.partitions import Grid, cubic_grid
 from privmix.mechanisms.shared.synopsis import Synopsis
-from privmix.mixture.em import FitResult
+from privmix.mixture.model import FitResult
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.oracles import BY_NAME, Oracle, small_for

@@ -37,7 +37,7 @@ from privmix.mechanisms.local.base import (
 )
 from privmix.mechanisms.shared.partitions import Bisection, bisect_to_resolution
 from privmix.mechanisms.shared.share_tree import ShareEstimates, ShareTree, fit_shares
-from privmix.mixture.em import FitResult
+from privmix.mixture.model import FitResult
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.oracles import GeneralizedResponse

@@ -23,7 +23,7 @@ from privmix.mechanisms.base import Spec, best_fit
 from privmix.mechanisms.shared.partitions import Partition
 from privmix.mechanisms.shared.synopsis import project_to_simplex
 from privmix.mixture import boxes
-from privmix.mixture.em import FitResult
+from privmix.mixture.model import FitResult
 from privmix.privacy.oracles import Oracle
 from privmix.privacy.privtree import TreeShape, halves
 

@@ -21,7 +21,7 @@ from privmix.mechanisms.base import (
     mechanism_dataclass,
 )
 from privmix.mixture import boxes
-from privmix.mixture.em import FitResult
+from privmix.mixture.model import FitResult
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
