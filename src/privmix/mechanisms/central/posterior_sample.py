@@ -6,7 +6,7 @@
 Privacy. A Gaussian mixture with labels is an exponential family, so all that a conjugate posterior needs of the records
 are their counts, sums and second moments. Those are released with Gaussian noise, as one vector, T times: each
 iteration computes responsibilities, the labels' expectation, from the mixture that the one before has released, and
-the records as each component sees them, clipped to a ball (`joint_moments.release`, sensitivity by
+the records as each component sees them, clipped to a ball (`joint_moments.measure_moments`, sensitivity by
 `sensitivity.joint`). The first mixture is a private reference (`mechanisms.shared.reference`), with its own part of the
 budget. All releases are Gaussian and compose exactly to one of μ = √Σμ² (Dong, Roth, Su 2022, Corollary 2). The
 posterior is computed from the last release, and draws and credible intervals from the posterior: post-processing, so
