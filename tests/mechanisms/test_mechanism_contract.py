@@ -5,6 +5,7 @@ import pytest
 from making import clusters, make_domain, make_spec
 
 from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts
+from privmix.artefacts.privacy_statement import randomises_records
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, seeded_randomness, training_records
@@ -78,3 +79,9 @@ def test_a_clean_file_with_more_records_of_a_person_than_the_limit_is_refused(un
             training_records(data)
     else:
         assert len(training_records(data)) == 3
+
+
+@pytest.mark.parametrize("method", registry.METHODS)
+def test_a_mechanism_and_its_statement_agree_on_who_randomises(method):
+    chosen = registry.method_class(method)
+    assert chosen.randomises_records == randomises_records(chosen.trust) == (method in registry.LOCAL)

@@ -16,7 +16,7 @@ from pydantic import ConfigDict
 from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import FittedModel, Proportion
-from privmix.artefacts.privacy_statement import Trust, randomises_records
+from privmix.artefacts.privacy_statement import Trust
 from privmix.artefacts.private import PrivateInfo
 from privmix.errors import UserError
 from privmix.mixture.model import FitResult, Mixture
@@ -227,16 +227,14 @@ class Mechanism:
     """Base of all mechanisms."""
 
     trust: ClassVar[Trust] = "central"
+    randomises_records: ClassVar[bool] = (
+        False  # before anyone stores them (`privatise`), so that `fit` sees reports alone
+    )
     private: ClassVar[bool] = True
     # Whether `fit` itself chooses among `Spec.candidates`, at no cost beyond what it releases anyway.
     chooses_components: ClassVar[bool] = False
     # Whether `fit_many` fits many subsets of the records side by side, faster than one after another.
     fits_together: ClassVar[bool] = False
-
-    @property
-    def randomises_records(self) -> bool:
-        """Whether each record is randomised (`privatise`) before anyone stores it, and the fit sees reports alone."""
-        return randomises_records(self.trust)
 
     @property
     def accountant(self) -> str:

@@ -73,6 +73,7 @@ class LocalMechanism(Mechanism):
     """`attribute_share`: the part of ε that goes to the attributes together, where the dataset has any."""
 
     trust: ClassVar[Trust] = "local"
+    randomises_records: ClassVar[bool] = True
     chooses_components: ClassVar[bool] = True
 
     attribute_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
