@@ -227,9 +227,8 @@ class Mechanism:
     """Base of all mechanisms."""
 
     trust: ClassVar[Trust] = "central"
-    randomises_records: ClassVar[bool] = (
-        False  # before anyone stores them (`privatise`), so that `fit` sees reports alone
-    )
+    # Whether each record is randomised (`privatise`) before anyone stores it; `fit` then sees the reports alone.
+    randomises_records: ClassVar[bool] = False
     private: ClassVar[bool] = True
     # Whether `fit` itself chooses among `Spec.candidates`, at no cost beyond what it releases anyway.
     chooses_components: ClassVar[bool] = False
