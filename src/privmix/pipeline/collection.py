@@ -10,9 +10,9 @@ from privmix.artefacts.privacy_statement import ReplayVerdict
 from privmix.artefacts.private import PrivateInfo, PrivateWriter
 from privmix.audit import replay
 from privmix.errors import MechanismFailure
-from privmix.mechanisms import run
 from privmix.mechanisms.base import Records
 from privmix.mechanisms.local.base import write_reports
+from privmix.mechanisms.run import MechanismJob
 from privmix.privacy.accounting import Claim
 
 
@@ -22,7 +22,7 @@ def read_records(clean: Path, *, by_person: bool, **size: int) -> Iterator[Recor
         yield Records(points, codes, persons)
 
 
-def replay_randomizer(job: run.MechanismJob, clean: Path, domain: Domain, *, strict: bool) -> ReplayVerdict:
+def replay_randomizer(job: MechanismJob, clean: Path, domain: Domain, *, strict: bool) -> ReplayVerdict:
     """What a replay of the mechanism on the first of the records shows, or the end of the stage."""
     found = replay.audit_local_mechanism(
         job.mechanism,
@@ -34,9 +34,7 @@ def replay_randomizer(job: run.MechanismJob, clean: Path, domain: Domain, *, str
     return replay.require_passed(found, job.description(domain), strict=strict)
 
 
-def write_replicates(
-    job: run.MechanismJob, clean: Path, writer: PrivateWriter, *, strict: bool
-) -> PrivateInfo:
+def write_replicates(job: MechanismJob, clean: Path, writer: PrivateWriter, *, strict: bool) -> PrivateInfo:
     """The reports of every replicate, and what the file says of them."""
     domain = read_clean_info(clean).domain
     spec, by_person = job.spec(domain), domain.unit == "person"

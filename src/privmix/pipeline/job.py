@@ -12,7 +12,7 @@ from privmix.artefacts.io import compact_json
 from privmix.artefacts.privacy_statement import ReplayVerdict
 from privmix.artefacts.private import read_private
 from privmix.errors import UserError
-from privmix.mechanisms import registry, run
+from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, Reports, replicate_reports, training_records
 from privmix.mechanisms.run import MechanismJob
 from privmix.privacy.accounting import Budget
@@ -81,7 +81,7 @@ class FitInput:
     failure: str | None = None
 
 
-def read_input(job: run.MechanismJob, clean: Path | None, private: Path | None) -> FitInput:
+def read_input(job: MechanismJob, clean: Path | None, private: Path | None) -> FitInput:
     """The clean records, the same for all replicates, or the reports of each."""
     if clean is not None:
         data = read_clean(clean)

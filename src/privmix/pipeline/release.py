@@ -6,7 +6,7 @@ from pathlib import Path
 from privmix.artefacts.clean import read_clean
 from privmix.catalog.entry import load_entry
 from privmix.errors import UserError
-from privmix.mechanisms import run
+from privmix.mechanisms.run import MechanismJob
 from privmix.privacy.composition import total_cost
 from privmix.release import records, verify
 from privmix.release.account import Account, SpendingLimit
@@ -26,7 +26,7 @@ class ReleasePaths:
     accounts: Path
 
 
-def release_dataset(job: run.MechanismJob, wanted: ReleasePaths) -> ReleasedModel:
+def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> ReleasedModel:
     """Make the release, and say what was made and what is left."""
     entry, clean = load_entry(wanted.entry), read_clean(wanted.clean)
     records.check_records(entry, clean)
