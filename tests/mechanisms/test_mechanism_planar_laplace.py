@@ -194,7 +194,7 @@ def test_a_file_says_the_distance_and_the_epsilon_of_any_two_records():
     job = MechanismJob(
         "near", "planar_laplace", {"within_m": 500.0}, mechanism, Budget(1.0, 0.0), (3,), 0.0, 1, 1
     )
-    privacy = job.privacy(spec.domain, reports.claim, reports.events, failed=False)
+    privacy = job.privacy_statement(spec.domain, reports.claim, reports.events)
     assert privacy.trust == "distance"
     assert privacy.epsilon == pytest.approx(1.0)
     assert privacy.within_m == 500.0

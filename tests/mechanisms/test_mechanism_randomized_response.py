@@ -133,10 +133,11 @@ def private_file(path, columns):
     with private_writer(path) as writer:
         writer.write(columns)
         writer.info = PrivateInfo(
-            notice="", domain=domain, mechanism="a", method="laplace_input", parameters={},
-            privacy=job.privacy(domain, Claim(1.0, 0.0), (), False), reports=[len(columns["cell"])], asked=[{}],
+            **job.header(domain, Claim(1.0, 0.0), ()),
+            reports=[len(columns["cell"])],
+            asked=[{}],
             seconds=[],
-        )  # fmt: skip
+        )
     return path.stat().st_size, read_private(path)[1][0]["cell"]
 
 

@@ -68,10 +68,10 @@ def test_the_search_does_not_see_the_noise():
 
 def test_a_local_file_claims_replacement_of_one_report_whatever_the_catalog_asks():
     domain = make_domain(relation="add_remove")
-    privacy = JOB.privacy(domain, Claim(1.0, 0.0), [RandomizedResponse("cell", 1.0)], False)
+    privacy = JOB.privacy_statement(domain, Claim(1.0, 0.0), [RandomizedResponse("cell", 1.0)])
     assert (privacy.relation, privacy.unit) == ("replace_one", "record")
     central = dataclasses.replace(JOB, method="dp_em", mechanism=registry.build("dp_em", {}))
-    assert central.privacy(domain, Claim(1.0, 1e-6), [], False).relation == "add_remove"
+    assert central.privacy_statement(domain, Claim(1.0, 1e-6), []).relation == "add_remove"
 
 
 @pytest.mark.parametrize("method", ["laplace_input", "gaussian_input"])
