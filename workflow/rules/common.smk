@@ -171,7 +171,7 @@ def method_code(stage):
 
 
 def all_scores():
-    """The scores of every job of the sweep."""
+    """The scores of every job of the run."""
     return [job.path(plan.SCORES) for job in PLAN.jobs()]
 
 

@@ -33,7 +33,7 @@ BENCHMARKS = {
 
 @dataclass(frozen=True)
 class Job:
-    """One (dataset, mechanism, epsilon) of the sweep."""
+    """One (dataset, mechanism, epsilon) of the run."""
 
     dataset: str
     mechanism: str
@@ -95,7 +95,7 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
     """Check a whole configuration: keys and values, every dataset, every mechanism's parameters."""
     settings = load_settings(config)
     found = {name: find_entry(name, settings.catalog_dirs) for name in settings.datasets}
-    sweep = RunPlan(
+    planned = RunPlan(
         settings=settings,
         entries={name: entry for name, (entry, _) in found.items()},
         entry_paths={name: path for name, (_, path) in found.items()},
@@ -105,8 +105,8 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
         },
     )
     for dataset in settings.datasets:
-        path = sweep.local_source(dataset)
+        path = planned.local_source(dataset)
         if path is not None and not path.is_file():
             where = "configuration: sources" if dataset in settings.sources else f"catalog entry {dataset}"
             raise UserError(f"{where}: there is no file {path.resolve()}; correct the path.")
-    return sweep
+    return planned
