@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/privmix"
 MAP = ROOT / "docs/packages.md"
 LAYERS = (
-    ("cli",),
+    ("cli", "estimator"),
     ("pipeline",),
     ("release",),
     ("report",),
@@ -28,11 +28,11 @@ LAYERS = (
     ("catalog",),
     ("artefacts",),
     ("settings",),
-    ("errors",),
+    ("errors", "namespace"),
 )
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 MAY_IMPORT = {
-    "privacy": {"errors"},
+    "privacy": {"errors", "namespace"},
     "mixture": {"errors"},
     "mechanisms": {"privacy", "mixture", "artefacts", "errors"},
 }

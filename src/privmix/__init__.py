@@ -1,25 +1,73 @@
-"""Privmix: which private mechanism, at which ε, at what cost, and what an attacker still learns.
+"""Privmix: private Gaussian mixtures, and checks of their privacy claims.
 
-The packages, from top to bottom: `cli` and `pipeline` (the command and the workflow), `report` and `release` (what
-people read and what they may publish), `evaluate`, `attacks` and `audit` (how good a model is, what leaks, whether the
-claim is true), `mechanisms`, `privacy` and `mixture` (the mathematics), `catalog` and `clean` (the data), `artefacts`
-(files).
+You hold records about people and want to publish a model of them, or synthetic rows. Privmix fits Gaussian mixtures
+with differential privacy, measures what privacy costs, and attacks its own models to check what they claim.
 
-A package is imported when it is first used, as in `privmix.catalog`.
+From Python::
+
+    from privmix import PrivateGaussianMixture
+
+    model = PrivateGaussianMixture(n_components=10, epsilon=1.0, bounds=[(18, 90), (0, 250)]).fit(X)
+    rows, components = model.sample(1000)   # synthetic rows
+    model.score_samples(X)                  # log density of each row
+    model.privacy_.ledger                   # what was measured, with how much noise
+
+`bounds` are public knowledge and never taken from the records. The noise is exact and comes from the operating
+system; `random_state=0` makes it reproducible for experiments, with a `PrivacyWarning`.
+
+From the command line, `snakemake --cores 8 reports/summary.html` compares mechanisms and ε on your datasets, and
+`privmix release` makes what you may publish.
+
+Public names:
+
+PrivateGaussianMixture   the estimator, with the interface of scikit-learn
+PrivacyError             raised for a request that would break the guarantee
+PrivacyWarning           issued for a result that must not be published
+privmix.privacy          noise, ledger and accounting: how ε is spent and added up
+privmix.audit            audit your own mechanism: a function and a claim in, a lower bound on ε out
+privmix.attacks          membership attacks on a density, and the limits that ε sets them
+privmix.catalog          catalog entries: the public description of a dataset
+
+Everything else may change between versions. Each name loads on first use.
 """
 
-import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING
 
-__all__ = ["attacks", "audit", "catalog", "evaluate", "mechanisms", "mixture", "privacy", "release"]
+from privmix.namespace import lazy_names
 
+if TYPE_CHECKING:
+    from privmix import attacks, audit, catalog, privacy
+    from privmix.errors import PrivacyError, PrivacyWarning
+    from privmix.estimator import PrivateGaussianMixture
 
-def __getattr__(name: str) -> ModuleType:
-    """Import a package of `privmix` on first use (PEP 562)."""
-    if name in __all__:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = [
+    "PrivacyError",
+    "PrivacyWarning",
+    "PrivateGaussianMixture",
+    "attacks",
+    "audit",
+    "catalog",
+    "privacy",
+]
 
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "PrivacyError": "errors",
+        "PrivacyWarning": "errors",
+        "PrivateGaussianMixture": "estimator",
+        **{
+            package: package
+            for package in (
+                "attacks",
+                "audit",
+                "catalog",
+                "evaluate",
+                "mechanisms",
+                "mixture",
+                "privacy",
+                "release",
+            )
+        },
+    },
+)

@@ -7,15 +7,23 @@ from pydantic import ValidationError
 
 
 class UserError(Exception):
-    """Something the user can mend. Its text is shown alone, without a traceback."""
+    """Something the user can fix. Its text is shown alone, without a traceback."""
+
+
+class PrivacyError(UserError, ValueError):
+    """A request that would break the privacy guarantee, such as bounds that are not given."""
+
+
+class PrivacyWarning(UserWarning):
+    """A result that must not be published, such as a model with seeded noise."""
 
 
 class MechanismFailure(UserError):
-    """A mechanism that cannot work on this data: recorded as a result, not a crash."""
+    """A mechanism that cannot work on this dataset: recorded as a result, not a crash."""
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:
-    """A phrase that names the closest valid choice, or all of them when none is close."""
+    """Return a phrase that names the closest valid choice, or all choices if none is close."""
     known = sorted(choices)
     close = difflib.get_close_matches(str(word), known, n=1, cutoff=0.5)
     if close:
@@ -24,7 +32,7 @@ def suggest(word: str, choices: Iterable[str]) -> str:
 
 
 def to_user_error(error: ValidationError, where: str, known: Iterable[str] = ()) -> UserError:
-    """The first problem that pydantic found, as one sentence with key, value and remedy."""
+    """Return the first problem that pydantic found as one sentence with key, value and what to do."""
     problem = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in problem["loc"]) or "(top level)"
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):

@@ -7,6 +7,7 @@ diagonal √(g/d). So a corner of the public box has norm √((d-g)/d + g/d) = 1
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,9 +20,13 @@ _INSIDE = 1 - 1e-12  # so that rounding cannot push a corner out of the ball
 
 def build_axes(entry: Entry) -> tuple[Axis, ...]:
     """The coordinates of the mixture, from the bounds that the entry states."""
-    columns = [entry.column(name) for name in entry.coordinates]
+    return axes_of_columns([entry.column(name) for name in entry.coordinates], entry.name)
+
+
+def axes_of_columns(columns: Sequence[Column], where: str) -> tuple[Axis, ...]:
+    """Return the coordinates for these number columns; an error names `where` they come from."""
     share = _INSIDE / math.sqrt(len(columns))
-    ratios = _metres_ratios(entry, columns)
+    ratios = _metres_ratios(columns, where)
     block = math.hypot(
         *(_half_width(column) * ratios[column.name] for column in columns if column.geographic)
     )
@@ -59,13 +64,13 @@ def _half_width(column: Column) -> float:
     return max(column.upper - _centre(column), _centre(column) - column.lower)
 
 
-def _metres_ratios(entry: Entry, columns: list[Column]) -> dict[str, float]:
+def _metres_ratios(columns: Sequence[Column], where: str) -> dict[str, float]:
     """Metres per degree of each geographic column, relative to a degree of latitude."""
     latitudes = [column for column in columns if column.geographic == "latitude"]
     for column in latitudes:
         if column.lower < -90 or column.upper > 90:
             raise UserError(
-                f"{entry.name}: column {column.name!r} is a latitude with bounds [{column.lower:g}, "
+                f"{where}: column {column.name!r} is a latitude with bounds [{column.lower:g}, "
                 f"{column.upper:g}]; a latitude lies in [-90, 90], mend its bounds."
             )
     middle = sum(map(_centre, latitudes)) / len(latitudes) if latitudes else 0.0

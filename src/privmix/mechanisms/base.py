@@ -22,8 +22,9 @@ from privmix.errors import UserError
 from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Observations, compress, floor_covariances, observe
 from privmix.privacy.accounting import Budget, Claim
+from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Event, from_rows
-from privmix.privacy.noise import NoiseSource, SeededNoise, stream
+from privmix.privacy.noise import NoiseSource, SeededNoise, fresh_stream, stream
 from privmix.privacy.sensitivity import Neighbours, Unit
 
 # A mechanism is a frozen dataclass whose fields are its parameters; unknown ones are errors.
@@ -100,10 +101,15 @@ class Spec:
     n_components: int  # the largest candidate where there are any
     candidates: tuple[int, ...] = ()
     choice_share: float = 0.1  # part of ε that the choice costs where it is not free
+    count_share: float = 0.0  # part of ε for a noisy count of the records, where `domain.rows` is not known
 
     def with_components(self, number: int) -> "Spec":
         """The same with a fixed number of Gaussians."""
         return replace(self, n_components=number, candidates=())
+
+    def with_rows(self, rows: int) -> "Spec":
+        """Return the same spec with a public number of records."""
+        return replace(self, domain=self.domain.model_copy(update={"rows": rows}), count_share=0.0)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -176,6 +182,11 @@ def seeded_randomness(master_seed: int, *purpose: str | int | float) -> Randomne
     return Randomness(
         SeededNoise(stream(master_seed, *purpose, "noise")), stream(master_seed, *purpose, "search")
     )
+
+
+def exact_randomness() -> Randomness:
+    """Exact noise from the operating system's entropy, and a search stream that cannot be repeated."""
+    return Randomness(ExactNoise(), fresh_stream())
 
 
 @dataclass(frozen=True)

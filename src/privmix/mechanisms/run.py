@@ -14,8 +14,18 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import FittedModel
 from privmix.artefacts.io import compact_json
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE, PrivacyStatement
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec, seeded_randomness
+from privmix.mechanisms.base import (
+    Mechanism,
+    Randomness,
+    Records,
+    Release,
+    Reports,
+    Spec,
+    exact_randomness,
+    seeded_randomness,
+)
 from privmix.mechanisms.shared import component_choice
+from privmix.privacy import noise
 from privmix.privacy.accounting import Budget, Claim, account, claim_distance, compose_after_selection
 from privmix.privacy.ledger import Event, Ledger, to_rows
 
@@ -23,7 +33,12 @@ from privmix.privacy.ledger import Event, Ledger, to_rows
 def fit(
     mechanism: Mechanism, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness
 ) -> Release:
-    """The mechanism's release; the number of Gaussians is chosen first, from its budget, where that is asked for."""
+    """Run the mechanism. If the spec asks for it, first count the records and choose the number of components.
+
+    Both are paid for from the budget.
+    """
+    if spec.count_share:
+        return _count_then_fit(mechanism, view, spec, budget, rng)
     if not spec.candidates or mechanism.chooses_components:
         return mechanism.fit(view, spec, budget, rng)
     ledger, price = Ledger(), spec.choice_share * budget.epsilon
@@ -38,12 +53,41 @@ def fit(
     )
     rest = replace(budget, epsilon=budget.epsilon - price)
     release = mechanism.fit(view, spec.with_components(chosen.number), rest, rng)
+    return _prepend(release, ledger, {"components": chosen.number}, chosen.notes)
+
+
+def _count_then_fit(
+    mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness
+) -> Release:
+    """Spend `count_share` of ε on a noisy count of the records, and the rest on the mechanism.
+
+    One unit changes the number of records by at most m = `Neighbours.records`: by m when it is added or removed, and
+    by less when it is replaced. So m/ε Laplace noise on the count is ε-DP (Dwork, McSherry, Nissim, Smith 2006,
+    Theorem 1). The mechanism sees the noisy count only, and the two costs add up (basic composition).
+    """
+    ledger, count_epsilon = Ledger(), spec.count_share * budget.epsilon
+    noisy = noise.laplace(
+        np.array([float(len(records))]),
+        sensitivity=float(mechanism.relation(spec).records),
+        epsilon=count_epsilon,
+        source=rng.noise,
+        ledger=ledger,
+        label="number of records",
+    )
+    rows = max(1, round(float(noisy[0])))
+    rest = replace(budget, epsilon=budget.epsilon - count_epsilon)
+    release = fit(mechanism, records, spec.with_rows(rows), rest, rng)
+    return _prepend(release, ledger, {"rows": rows}, ())
+
+
+def _prepend(release: Release, ledger: Ledger, result: dict[str, Any], notes: Sequence[str]) -> Release:
+    """Return the release with an earlier pure measurement in its ledger, its claim and its transcript."""
     return replace(
         release,
         events=[*ledger.events, *release.events],
         claim=compose_after_selection(ledger.events, release.claim),
-        transcript=[{"components": chosen.number}, *release.transcript],
-        notes=[*chosen.notes, *release.notes],
+        transcript=[result, *release.transcript],
+        notes=[*notes, *release.notes],
     )
 
 
@@ -106,8 +150,10 @@ class MechanismJob:
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
         """The stream of a benchmark for that purpose: no two jobs, budgets or settings share noise.
 
-        A release has no seed, and draws from `release.make.exact_randomness`.
+        Without a seed it is exact noise from the operating system, and the purpose does not matter.
         """
+        if self.seed is None:
+            return exact_randomness()
         settings = compact_json({"method": self.method, **self.parameters})
         budget = (self.budget.epsilon, self.budget.delta)
         public = (domain.unit, domain.relation, domain.max_records_per_person, domain.rows)

@@ -108,9 +108,13 @@ class Mixture:
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """n independent draws, (n, d), in random order."""
+        return self.sample_with_labels(n, rng)[0]
+
+    def sample_with_labels(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Draw n points, (n, d), in random order, and the component of each, (n,)."""
         labels = rng.choice(self.n_components, size=n, p=self.weights)
         standard = rng.standard_normal((n, self.dimensions))
-        return self.means[labels] + np.einsum("nij,nj->ni", self.cholesky[labels], standard)
+        return self.means[labels] + np.einsum("nij,nj->ni", self.cholesky[labels], standard), labels
 
     def restore(self, centre: np.ndarray, scale: np.ndarray) -> Self:
         """The mixture of v where this one is of x = (v - centre) * scale, both per coordinate."""

@@ -45,9 +45,18 @@ def _module(module: str) -> Module:
 
 
 def _imports(module: str, tree: ast.Module) -> frozenset[str]:
-    """The privmix modules that a module names in its import statements, wherever they stand."""
+    """The privmix modules that a module imports, wherever the statement stands; not those for type checkers alone."""
     found = {module.rsplit(".", 1)[0]} if "." in module else set()
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
     for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -33,13 +33,12 @@ from privmix.audit.recording import Recorder
 from privmix.catalog.entry import Entry
 from privmix.errors import UserError
 from privmix.mechanisms import run as mechanism_run
-from privmix.mechanisms.base import Randomness, Records, Release, Spec, replicate_reports
+from privmix.mechanisms.base import Records, Release, Spec, exact_randomness, replicate_reports
 from privmix.mechanisms.local.base import write_reports
 from privmix.mechanisms.run import MechanismJob
 from privmix.mixture import kernel
 from privmix.privacy.accounting import Claim
 from privmix.privacy.composition import ReleaseCost
-from privmix.privacy.exact import ExactNoise
 from privmix.privacy.noise import fresh_stream
 from privmix.release import account as spending_account
 from privmix.release import card, folder, page, synthetic, verify
@@ -73,11 +72,6 @@ class ReleaseOrder:
     def spec(self) -> Spec:
         """What the mechanism may know of the domain."""
         return self.job.spec(self.domain)
-
-
-def exact_randomness() -> Randomness:
-    """Exact noise of the operating system's entropy, and a stream for searches that nobody can repeat."""
-    return Randomness(ExactNoise(), fresh_stream())
 
 
 def rehearsal_records(order: ReleaseOrder) -> Records:

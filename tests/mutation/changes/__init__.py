@@ -7,6 +7,7 @@ short and distinctive; `mutate` says so when one is no longer found.
 from changes import (
     accounting,
     central_mechanisms,
+    estimator,
     evaluate,
     local_mechanisms,
     mixture,
@@ -26,6 +27,7 @@ CHANGES = (
     *local_mechanisms.CHANGES,
     *tree_responses.CHANGES,
     *mixture.CHANGES,
+    *estimator.CHANGES,
     *evaluate.CHANGES,
     *release.CHANGES,
     *report.CHANGES,

@@ -2,7 +2,7 @@
 
 from changes.change import change
 from changes.places import (
-    MAKING,
+    BASE,
     OF_BAD_DAYS,
     OF_KILLS,
     OF_RELEASED_REPORTS,
@@ -18,12 +18,7 @@ CHANGES = (
         "a release with noise that leaks through its low bits",
         f"{OF_RELEASED_REPORTS}::test_noise_of_a_release_lies_on_the_lattice",
         (
-            MAKING,
-            "from privmix.privacy.exact import ExactNoise\n",
-            "from privmix.privacy.noise import SeededNoise\n",
-        ),
-        (
-            MAKING,
+            BASE,
             "Randomness(ExactNoise(), fresh_stream())",
             "Randomness(SeededNoise(fresh_stream()), fresh_stream())",
         ),

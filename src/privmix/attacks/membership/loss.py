@@ -1,11 +1,63 @@
 """The loss attack (Yeom et al. 2018): the score of a record is its log density under the model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from privmix.artefacts.clean import CleanData, number_persons
 from privmix.privacy.hypothesis_testing import advantage, auc_with_interval, true_positive_rate
+
+
+class ScoresSamples(Protocol):
+    """A density model with the interface of scikit-learn."""
+
+    def score_samples(self, X: np.ndarray) -> np.ndarray:
+        """Return the log density of each row."""
+
+
+@dataclass(frozen=True)
+class MembershipRisk:
+    """How well the loss attack tells training records from others."""
+
+    auc: float  # 0.5 is guessing
+    auc_interval: tuple[float, float]  # 95 %
+    advantage: float  # true-positive rate minus false-positive rate, at best
+    tpr_at_fpr: Mapping[float, float]  # true-positive rate at small false-positive rates
+
+
+def membership_attack(
+    model: ScoresSamples,
+    members: np.ndarray,
+    others: np.ndarray,
+    *,
+    false_positive_rates: Sequence[float] = (0.001, 0.01),
+) -> MembershipRisk:
+    """Run the loss attack (Yeom et al. 2018) on a fitted model.
+
+    Parameters
+    ----------
+    model : object with `score_samples`
+        For instance a `PrivateGaussianMixture`, or scikit-learn's `GaussianMixture` or `KernelDensity`.
+    members, others : array-like of shape (n, n_features)
+        Records that the model was trained on, and records of the same population that it was not.
+    false_positive_rates : sequence of float
+        Where to report the true-positive rate. Rates that the number of others is too small for are left out.
+    """
+    scores = [np.asarray(model.score_samples(part), dtype=np.float64) for part in (members, others)]
+    own = (
+        np.arange(len(scores[0])),
+        len(scores[0]) + np.arange(len(scores[1])),
+    )  # every record is its own person
+    metrics = membership_metrics("loss", scores[0], scores[1], [own], false_positive_rates)
+    hits = {rate: metrics.get(f"mia_loss_tpr_at_fpr_{rate:g}") for rate in false_positive_rates}
+    return MembershipRisk(
+        metrics["mia_loss_auc"],
+        (metrics["mia_loss_auc_low"], metrics["mia_loss_auc_high"]),
+        metrics["mia_loss_advantage"],
+        {rate: hit for rate, hit in hits.items() if hit is not None},
+    )
 
 
 def loss_attack(
