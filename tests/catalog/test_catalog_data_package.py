@@ -74,7 +74,7 @@ def test_frictionless_accepts_a_catalog_of_which_nothing_is_made(tmp_path: Path)
     for resource in content["resources"]:
         assert resource["data"] == [[field["name"] for field in resource["schema"]["fields"]]]
         assert (
-            f"No rows here yet: `snakemake --cores 1 data/raw/{resource['name']}.raw`"
+            f"This copy has no rows yet; run `snakemake --cores 1 data/raw/{resource['name']}.raw`"
             in resource["description"]
         )
 

@@ -183,7 +183,7 @@ def test_a_gzip_with_a_damaged_byte_is_refused(server: Server, target: Path, byt
 def test_without_a_sha256_the_computed_one_is_logged(server: Server, target: Path):
     log = get(source(server.at("/f", Serve(BODY)), None), target)
     assert f"sha256 {hashlib.sha256(BODY).hexdigest()}" in log
-    assert "taken on trust" in log
+    assert "this file is not checked" in log
 
 
 @pytest.mark.parametrize("code", [404, 410, 403])
@@ -291,7 +291,7 @@ def test_when_all_addresses_fail_the_sentence_says_why_for_each(server: Server, 
     mirror = server.at("/mirror", Serve(OTHER))
     sentence = refused(source(server.at("/f", status(404)), mirrors=(mirror, "ftp://example.org/f")), target)
     assert "404" in sentence
-    assert f"{mirror}: the file is not the one expected" in sentence
+    assert f"{mirror}: the file is not the expected one" in sentence
     assert "ftp://example.org/f: only http and https" in sentence
 
 
@@ -324,4 +324,4 @@ def test_a_closed_port_is_a_sentence(target: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("url", ["http://[broken/f", "http://exa mple.org/f"])
 def test_a_malformed_address_is_a_sentence(url: str, target: Path):
-    assert "not a web address" in refused(source(url), target)
+    assert "not a valid URL" in refused(source(url), target)

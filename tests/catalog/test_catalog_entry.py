@@ -90,7 +90,11 @@ def test_the_file_must_have_the_name_of_its_entry(tmp_path: Path):
         ("format: csv", "format: xls", "reader.format = 'xls'"),
         ("upper: 1,", "upper: -1,", "columns.0: column 'x' needs public bounds lower < upper"),
         ("bound_reason: a share, ", "", "columns.0: column 'x' needs bound_reason"),
-        ("coordinates: [x]", "coordinates: [y]", "coordinates names 'y', which is no column of type number"),
+        (
+            "coordinates: [x]",
+            "coordinates: [y]",
+            "coordinates names 'y', which is not a column of type number",
+        ),
         ('["yes", "no"]', "[yes, no]", "columns.1.values.0 = True: input should be a valid string"),
         ("description: My", "description: [My", "line 4, column 8: this is not valid YAML"),
         ("name: mine", "\tname: mine", "line 1, column 1: this is not valid YAML"),

@@ -41,7 +41,7 @@ def test_it_says_in_one_line_what_became_of_the_rows(stage, tmp_path):
     )
 
 
-def test_what_the_user_can_mend_is_a_sentence_without_a_traceback(stage, tmp_path):
+def test_a_user_error_is_one_sentence_without_a_traceback(stage, tmp_path):
     failed = stage("who,lat,night\np1,1,no\n")
     assert failed.returncode == 1
     assert failed.stdout == ""

@@ -69,7 +69,7 @@ def test_two_people_are_enough_whatever_the_draw(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_one_person_is_a_sentence(seed):
     person, draw = people(1, records=4, seed=seed)
-    with pytest.raises(UserError, match=r"places: 4 usable row\(s\) of 1 person; .* at least two people"):
+    with pytest.raises(UserError, match=r"places: 4 usable row\(s\) of 1 person; .* at least two persons"):
         holdout_rows(person, draw, NOBODY, len(person), "places")
 
 

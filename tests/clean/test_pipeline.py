@@ -127,7 +127,7 @@ def test_person_level_keeps_at_most_the_limit_of_each_person(cleaned):
 
 def test_one_row_or_one_person_is_a_sentence_and_leaves_nothing(cleaned, tmp_path):
     for rows in (["p1,1,2,no"], ["p1,1,2,no", "p1,3,4,no"]):
-        with pytest.raises(UserError, match="at least two people"):
+        with pytest.raises(UserError, match="at least two persons"):
             cleaned(rows)
         assert list((tmp_path / "clean").iterdir()) == []
 

@@ -85,11 +85,11 @@ def test_row_numbers_go_on_over_row_groups(read):
         (b"who,height,smokes\na,1,no\n", "is not a Parquet file"),
         (packed(GOOD)[:-20], "is not a Parquet file"),
         (packed({"who": ["a"], "height": [1.0]}), r"'smokes' .* is not in the file, which has 'who', 'height'"),
-        (packed(GOOD | {"height": [datetime.date(2020, 1, 1)] * 2}), r"'height' is stored as date32.* no number"),
-        (packed(GOOD | {"height": [True, False]}), "'height' is stored as bool, which is no number"),
-        (packed(GOOD | {"who": [[1], [2]]}), "'who' is stored as list.*, which is no identifier"),
+        (packed(GOOD | {"height": [datetime.date(2020, 1, 1)] * 2}), r"'height' is stored as date32.* as type number"),
+        (packed(GOOD | {"height": [True, False]}), "'height' is stored as bool, which cannot be read as type number"),
+        (packed(GOOD | {"who": [[1], [2]]}), "'who' is stored as list.*, which cannot be read as type identifier"),
         (packed({name: values[:0] for name, values in GOOD.items()} | {"height": pa.array([], pa.float64()),
-         "who": pa.array([], pa.string()), "smokes": pa.array([], pa.string())}), "holds no rows"),
+         "who": pa.array([], pa.string()), "smokes": pa.array([], pa.string())}), "contains no rows"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(read, content, sentence):
