@@ -1,4 +1,4 @@
-"""Parquet files obey the same rules as text: same values, same reasons, same sentences."""
+"""Parquet files follow the same rules as text: same values, same reasons, same messages."""
 
 import datetime
 import decimal
@@ -63,12 +63,12 @@ def test_nulls_and_not_numbers_are_bad_rows_with_their_reason(read):
     assert got.bad[1].text == "who=c, height=None, smokes=no"
 
 
-def test_text_in_a_number_is_a_bad_row_as_in_a_csv(read):
+def test_text_in_a_number_is_a_bad_row_as_in_csv(read):
     got = read(packed(GOOD | {"height": ["170", "tall"]}), reader=PARQUET)
     assert (got.height, got.faults) == ([170.0], [(2, "not a number")])
 
 
-def test_row_numbers_go_on_over_row_groups(read):
+def test_row_numbers_continue_across_row_groups(read):
     rows = 200_000
     heights = [1.0] * rows
     heights[-1] = None
@@ -92,7 +92,7 @@ def test_row_numbers_go_on_over_row_groups(read):
          "who": pa.array([], pa.string()), "smokes": pa.array([], pa.string())}), "contains no rows"),
     ],
 )  # fmt: skip
-def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(read, content, sentence):
+def test_an_unusable_file_is_refused_with_one_sentence(read, content, sentence):
     with pytest.raises(UserError, match=sentence):
         read(content, reader=PARQUET)
 
