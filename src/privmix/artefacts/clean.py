@@ -110,5 +110,5 @@ def number_persons(person: np.ndarray) -> np.ndarray:
     Pseudonyms are hashes with a key of this machine. In the order of pseudonyms, sums over persons would differ between
     machines in the last digits.
     """
-    _, first, whose = np.unique(person, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[whose]
+    _, first, owner = np.unique(person, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[owner]
