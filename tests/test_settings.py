@@ -1,4 +1,4 @@
-"""The configuration: what is accepted, and the sentence for what is not."""
+"""The configuration: accepted values, and the error message for all others."""
 
 import pytest
 
@@ -12,7 +12,7 @@ GOOD = {
 }
 
 
-def test_components_are_numbers_or_chosen_among_candidates():
+def test_components_are_numbers_or_auto():
     by_dataset = load_settings(GOOD | {"datasets": ["a", "b"], "components": {"a": 4, "b": "auto"}})
     assert by_dataset.components_for("a") == (4,)
     assert by_dataset.components_for("b") == (1, 2, 4, 8, 16)
@@ -47,7 +47,7 @@ def test_a_mechanism_set_to_null_is_left_out():
         ({"epsilons": [0.9999996]}, "six digits"),
         ({"delta": -0.1}, "delta = -0.1"),
         ({"delta": 1.0}, "delta = 1.0: input should be less than 1"),
-        ({"components": {"b": 3}}, "components names no number for dataset 'a'"),
+        ({"components": {"b": 3}}, "components has no number for dataset 'a'"),
         ({"components": 0}, "components"),
         ({"sources": {"b": "x"}}, "sources names 'b'"),
         ({"datasets": []}, "datasets"),
@@ -71,14 +71,14 @@ def test_a_mechanism_set_to_null_is_left_out():
         ({"master_sed": 3}, "unknown key 'master_sed'; did you mean 'master_seed'"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(change, sentence):
+def test_an_error_is_one_sentence(change, sentence):
     with pytest.raises(UserError) as raised:
         load_settings({**GOOD, **change})
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_shadow_models_attack_whom_the_configuration_names():
+def test_shadow_models_attack_the_configured_mechanisms():
     def number(mechanism, epsilon, **evaluation):
         return load_settings(GOOD | {"evaluation": evaluation}).shadows_for(mechanism, epsilon)
 
@@ -93,7 +93,7 @@ def test_shadow_models_attack_whom_the_configuration_names():
     assert number("m", float("inf"), shadows=64, shadow_epsilons="reference") == 64
 
 
-def test_a_mechanism_that_is_left_out_by_name_may_still_be_named_for_attacks():
+def test_a_mechanism_set_to_null_may_still_be_a_target_of_attacks():
     mechanisms = {"m": GOOD["mechanisms"]["m"], "other": None}
     attacked = {"shadows": 12, "shadow_mechanisms": ["m", "other"]}
     assert (

@@ -17,7 +17,7 @@ class SettingsModel(BaseModel):
 
 
 class MechanismSettings(BaseModel):
-    """A mechanism of the sweep: a `method` of the registry and that method's own parameters."""
+    """A mechanism of the sweep: a `method` of the registry and the parameters of that method."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -30,84 +30,86 @@ class MechanismSettings(BaseModel):
 
 
 class EvaluationSettings(SettingsModel):
-    """How fitted models are attacked."""
+    """Settings of the attacks on fitted models."""
 
     false_positive_rates: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         default=(0.001, 0.01),
-        description="Rates at which the attacker's true-positive rate is reported.",
+        description="False-positive rates at which to report the attacker's true-positive rate.",
     )
     worst_record_runs: int = Field(
-        default=10, ge=3, description="Fits with and fits without the isolated person, each this many."
+        default=10, ge=3, description="Number of fits with the isolated person; the same number without."
     )
     worst_record_records: int = Field(
         default=1_000_000,
         ge=100,
-        description="Most training records that these fits are made to, drawn at random beside the isolated person.",
+        description="Maximum number of training records of these fits, drawn at random beside the isolated person.",
     )
     shadows: int = Field(
         default=0,
         ge=0,
-        description="Shadow models of each attack that needs them, in pairs; 0 leaves those attacks out.",
+        description="Number of shadow models per attack that needs them, fitted in pairs; 0 skips these attacks.",
     )
     shadow_records: int = Field(
-        default=2000, ge=40, description="Most records of the pool of whose halves shadow models are fitted."
+        default=2000,
+        ge=40,
+        description="Maximum size of the pool of records; each shadow model is fitted to half of it.",
     )
     shadow_mechanisms: Literal["all"] | tuple[Identifier, ...] = Field(
-        default="all", description="Ids of the mechanisms that are attacked with shadow models, or all."
+        default="all", description="Ids of the mechanisms to attack with shadow models, or all."
     )
     shadow_epsilons: (
         Literal["all", "reference"] | tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...]
     ) = Field(
         default="all",
-        description="Budgets at which they are: all, reference (the one nearest to 1), or a list. "
-        "What spends no budget is attacked in any case.",
+        description="Budgets at which to attack them: all, reference (the one nearest to 1), or a list. "
+        "Mechanisms without a budget are always attacked.",
     )
 
 
 class AuditSettings(SettingsModel):
-    """How claims are tested."""
+    """Settings of the audits."""
 
-    runs: int = Field(default=300, ge=20, description="Runs of each world in the audit's game.")
+    runs: int = Field(default=300, ge=20, description="Number of runs of each world in the audit game.")
     strict: bool = Field(
-        default=False, description="A model that fails its replay stops the run instead of being marked."
+        default=False, description="Stop the run if a model fails its replay, instead of marking the model."
     )
 
 
 class ReleaseSettings(SettingsModel):
-    """What all releases of the same records together may cost, and where that is written down."""
+    """The limit on the total cost of all releases of the same records, and the folder of the spending accounts."""
 
     limit_epsilon: float = Field(
-        default=3.0, gt=0, allow_inf_nan=False, description="ε of all releases of a dataset together."
+        default=3.0, gt=0, allow_inf_nan=False, description="Maximum ε of all releases of a dataset together."
     )
     limit_delta: float = Field(
-        default=1e-5, ge=0, lt=1, description="δ of all releases of a dataset together."
+        default=1e-5, ge=0, lt=1, description="Maximum δ of all releases of a dataset together."
     )
     accounts: str = Field(
         default="releases/.spending",
-        description="Folder of the accounts of what was spent: keep it, and back it up. It is not published.",
+        description="Folder of the spending accounts. Back it up and never delete it. Do not publish it.",
     )
 
 
 class ComponentChoiceSettings(SettingsModel):
-    """How the number of Gaussians is chosen where `components` is `auto`."""
+    """How to choose the number of components if `components` is `auto`."""
 
     candidates: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(1, 2, 4, 8, 16),
         min_length=2,
-        description="The numbers to choose among: public, never from the data.",
+        description="Numbers of components to choose from: public, never taken from the data.",
     )
     budget_share: float = Field(
         default=0.1,
         gt=0,
         lt=1,
-        description="Part of epsilon that the choice costs a mechanism which cannot choose from what it releases.",
+        description="Share of epsilon for the choice, in mechanisms that cannot choose from their measurements alone.",
     )
 
     @field_validator("candidates")
     @classmethod
     def _check_distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(value)) != len(value):
-            raise ValueError("the same value stands there twice")
+            raise ValueError("a value is listed twice")
         return value
 
 
@@ -115,28 +117,34 @@ Components = Annotated[int, Field(ge=1)] | Literal["auto"]
 
 
 class Settings(SettingsModel):
-    """Everything that a run is made from. One YAML file, checked before any rule is built."""
+    """The configuration of a run: one YAML file, validated before any rule is built."""
 
     catalog_dirs: tuple[str, ...] = Field(
-        default=("data/catalog",), min_length=1, description="Folders of catalog entries; later ones win."
+        default=("data/catalog",),
+        min_length=1,
+        description="Folders of catalog entries; an entry in a later folder overrides an earlier one.",
     )
     datasets: tuple[Identifier, ...] = Field(min_length=1, description="Names of catalog entries.")
     sources: dict[str, str] = Field(
-        default={}, description="Dataset to local file that is read instead of its source, unchecked."
+        default={},
+        description="Local file to read instead of the source, by dataset; its content is not checked.",
     )
     mechanisms: dict[Identifier, MechanismSettings] = Field(
-        min_length=1, description="Mechanisms by id; set an inherited id to null to leave it out."
+        min_length=1, description="Mechanisms by id; set an inherited id to null to remove it."
     )
     epsilons: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(
         min_length=1, description="Privacy budgets of the sweep."
     )
-    delta: float = Field(default=1e-6, ge=0, lt=1, description="Probability with which epsilon may fail.")
+    delta: float = Field(
+        default=1e-6, ge=0, lt=1, description="Probability that the guarantee of epsilon fails."
+    )
     replicates: int = Field(default=3, ge=1, description="Independent runs of each mechanism.")
     components: Components | dict[str, Components] = Field(
-        default=10, description="Number of Gaussians, or auto to have it chosen: one for all, or by dataset."
+        default=10,
+        description="Number of components, or auto to choose it; one value for all datasets, or one per dataset.",
     )
     component_choice: ComponentChoiceSettings = ComponentChoiceSettings()
-    master_seed: int = Field(default=0, ge=0, description="Every stream of a benchmark derives from it.")
+    master_seed: int = Field(default=0, ge=0, description="Seed of all random streams of a benchmark.")
     evaluation: EvaluationSettings = EvaluationSettings()
     audit: AuditSettings = AuditSettings()
     release: ReleaseSettings = ReleaseSettings()
@@ -152,7 +160,7 @@ class Settings(SettingsModel):
     @classmethod
     def _check_distinct(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
         if len(set(value)) != len(value):
-            raise ValueError("the same value stands there twice")
+            raise ValueError("a value is listed twice")
         return value
 
     @field_validator("epsilons")
@@ -160,21 +168,21 @@ class Settings(SettingsModel):
     def _check_path_digits(cls, value: tuple[float, ...]) -> tuple[float, ...]:
         for epsilon in value:
             if float(format(epsilon, "g")) != epsilon:
-                raise ValueError(f"{epsilon!r} has more than the six digits that file names keep")
+                raise ValueError(f"{epsilon!r} has more than six digits; file names keep only six")
         return value
 
     def components_for(self, dataset: str) -> tuple[int, ...]:
-        """The number of Gaussians for that dataset, or those to choose among."""
+        """Return the number of components for a dataset, or the candidates to choose from."""
         wanted = self.components[dataset] if isinstance(self.components, dict) else self.components
         return self.component_choice.candidates if wanted == "auto" else (wanted,)
 
     @property
     def reference_epsilon(self) -> float:
-        """The budget nearest to 1 in ratio, which the report shows first."""
+        """The budget nearest to 1 on a logarithmic scale; the report shows it first."""
         return min(sorted(self.epsilons), key=lambda epsilon: abs(math.log(epsilon)))
 
     def shadows_for(self, mechanism: str, epsilon: float) -> int:
-        """How many shadow models attack that mechanism at that budget."""
+        """Return the number of shadow models that attack a mechanism at a budget."""
         mechanisms, at = self.evaluation.shadow_mechanisms, self.evaluation.shadow_epsilons
         budgets = (self.reference_epsilon,) if at == "reference" else at
         attacked = mechanisms == "all" or mechanism in mechanisms
@@ -182,7 +190,7 @@ class Settings(SettingsModel):
 
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:
-    sections = {
+    sections: dict[str, type[BaseModel]] = {
         "evaluation": EvaluationSettings,
         "component_choice": ComponentChoiceSettings,
         "audit": AuditSettings,
@@ -192,7 +200,7 @@ def _known_keys(location: tuple[str | int, ...]) -> list[str]:
 
 
 def load_settings(config: dict[str, Any]) -> Settings:
-    """Validate a configuration, or raise one sentence with key, value and nearest valid choice."""
+    """Validate a configuration. Raise `UserError` with key, value and nearest valid choice if it is wrong."""
     try:
         settings = Settings.model_validate(config)
     except ValidationError as error:
@@ -202,7 +210,7 @@ def load_settings(config: dict[str, Any]) -> Settings:
         for dataset in settings.datasets:
             if dataset not in settings.components:
                 raise UserError(
-                    f"configuration: components names no number for dataset {dataset!r}; "
+                    f"configuration: components has no number for dataset {dataset!r}; "
                     f"add `{dataset}: 10` under components, or give one number for all."
                 )
     _check_shadow_targets(settings, {*settings.mechanisms, *config["mechanisms"]})
@@ -216,7 +224,7 @@ def load_settings(config: dict[str, Any]) -> Settings:
 
 
 def _check_shadow_targets(settings: Settings, mechanisms: set[str]) -> None:
-    """Whoever is to be attacked must be there, or be left out by name: the default names some whom others leave out."""
+    """Check that the targets of shadow attacks exist. A null mechanism counts: it may be a default target."""
     wanted, at = settings.evaluation.shadow_mechanisms, settings.evaluation.shadow_epsilons
     for name in () if wanted == "all" else wanted:
         if name not in mechanisms:

@@ -1,4 +1,4 @@
-"""Files between stages are written whole or not at all, and read back as they were."""
+"""Files between stages are written completely or not at all, and read back unchanged."""
 
 import errno
 import os
@@ -66,7 +66,7 @@ def test_a_full_disk_is_one_sentence(code, capsys):
     assert "\n" not in str(left.value)
 
 
-def test_an_unforeseen_error_keeps_its_traceback():
+def test_an_unexpected_error_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError):
         runner.run_stage("fit", lambda: 1 / 0)
 
@@ -99,7 +99,7 @@ def test_results_have_exactly_the_promised_columns(tmp_path):
     assert again.select(list(RESULT_COLUMNS)).to_pylist() == table.to_pylist()
 
 
-def test_a_broken_or_foreign_file_is_a_sentence(tmp_path):
+def test_a_broken_or_foreign_file_is_one_sentence(tmp_path):
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 but not much more")
     with pytest.raises(UserError, match="delete it and run again"):
@@ -118,7 +118,7 @@ def test_normalised_and_original_units_are_inverse():
 
 
 def write_clean(path, train, words=("train", "holdout")):
-    """A clean Parquet of made records with these rows in the training set, in small row groups."""
+    """Write a clean Parquet of made-up records with these training rows, in small row groups."""
     rows, domain = len(train), make_domain(attributes=(("c", ("a", "b")),))
     points = np.random.default_rng(0).uniform(-0.5, 0.5, (rows, 2))
     held = np.where(train, words.index("train"), words.index("holdout")).astype(np.int8)
@@ -152,7 +152,7 @@ def test_training_batches_are_the_training_records_in_order(tmp_path, rows, word
     assert np.array_equal(np.concatenate(batches), clean.points[clean.train])
 
 
-def test_whose_a_training_record_is_is_read_only_if_wanted(tmp_path):
+def test_persons_of_training_records_are_read_only_on_request(tmp_path):
     train = np.random.default_rng(1).random(350) < 0.6
     points = write_clean(tmp_path / "clean.parquet", train)
     parts = list(iterate_train_records(tmp_path / "clean.parquet", 64, with_persons=True))
@@ -161,7 +161,7 @@ def test_whose_a_training_record_is_is_read_only_if_wanted(tmp_path):
     assert {persons for _, _, persons in iterate_train_records(tmp_path / "clean.parquet")} == {None}
 
 
-def test_training_batches_begin_anew_each_time_and_let_go_of_the_file(tmp_path):
+def test_training_batches_restart_each_time_and_close_the_file(tmp_path):
     write_clean(tmp_path / "clean.parquet", np.ones(300, dtype=bool))
     begun = iterate_train_points(tmp_path / "clean.parquet", 100)
     first = next(begun)
@@ -170,7 +170,7 @@ def test_training_batches_begin_anew_each_time_and_let_go_of_the_file(tmp_path):
     assert sum(len(batch) for batch in iterate_train_points(tmp_path / "clean.parquet", 100)) == 300
 
 
-def test_reading_training_points_in_batches_holds_a_part_of_the_file_only(tmp_path):
+def test_reading_training_points_in_batches_keeps_memory_small(tmp_path):
     path, rows, groups = tmp_path / "clean.parquet", 50_000, 20
     schema = clean_schema(2, ())
     rng = np.random.default_rng(0)

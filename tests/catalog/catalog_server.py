@@ -1,4 +1,4 @@
-"""A real HTTP server on the loopback interface that misbehaves as it is told."""
+"""A real HTTP server on the loopback interface that misbehaves on request."""
 
 import contextlib
 import dataclasses
@@ -12,7 +12,7 @@ STALL = 1.0
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Records the request, then does what its path's next behaviour says; the last one is repeated."""
+    """Records the request, then runs the next behaviour of its path. The last behaviour repeats."""
 
     server: "Server"
     protocol_version = "HTTP/1.0"
@@ -21,7 +21,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.requests.append((self.path, dict(self.headers)))
         behaviours = self.server.paths.get(self.path, [status(404)])
         behaviour = behaviours.pop(0) if len(behaviours) > 1 else behaviours[0]
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # some clients go away on purpose
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # some clients disconnect on purpose
             behaviour(self)
 
     def log_message(self, *_: object) -> None:
@@ -35,7 +35,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Paths with their behaviours, and the requests that came."""
+    """Paths with their behaviours, and the requests received."""
 
     daemon_threads = True
 
@@ -47,26 +47,26 @@ class Server(ThreadingHTTPServer):
         self.thread.start()
 
     def at(self, path: str, *behaviours: Behaviour) -> str:
-        """Set what `path` does, request after request; its URL."""
+        """Set the behaviours of `path`, one per request, and return its URL."""
         self.paths[path] = list(behaviours)
         return f"http://127.0.0.1:{self.server_address[1]}{path}"
 
     def seen(self, path: str) -> list[dict[str, str]]:
-        """Headers of the requests for `path`."""
+        """Return the headers of the requests for `path`."""
         return [headers for where, headers in self.requests if where == path]
 
 
 @dataclasses.dataclass(frozen=True)
 class Serve:
-    """Sends a body; by default with Range, If-Range and a strong ETag as RFC 9110 has them."""
+    """Sends a body; by default with Range, If-Range and a strong ETag as in RFC 9110."""
 
     body: bytes
     etag: str | None = '"one"'
     modified: str | None = None
     ranges: bool = True
     if_range: bool = True
-    stop_after: int | None = None  # bytes, then the connection is closed
-    stall_after: int | None = None  # bytes, then silence
+    stop_after: int | None = None  # bytes, then close the connection
+    stall_after: int | None = None  # bytes, then send nothing
     trickle: float = 0.0  # seconds between small pieces
     length: bool = True
 
@@ -115,17 +115,17 @@ def status(code: int, **headers: str) -> Behaviour:
 
 
 def redirect(url: str) -> Behaviour:
-    """Sends the client elsewhere."""
+    """Redirects the client."""
     return status(302, Location=url)
 
 
 def silence(handler: Handler) -> None:
-    """Takes the request and never answers it."""
+    """Accepts the request and never answers."""
     time.sleep(STALL)
 
 
 def chunked(body: bytes, whole: bool = True) -> Behaviour:
-    """Sends the body in HTTP/1.1 chunks; when not whole, the end is missing."""
+    """Sends the body in HTTP/1.1 chunks, and leaves out the end if it is not whole."""
 
     def behave(handler: Handler) -> None:
         handler.protocol_version = "HTTP/1.1"

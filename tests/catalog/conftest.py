@@ -1,4 +1,4 @@
-"""What the tests of the catalog share."""
+"""Fixtures of the catalog tests."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from catalog_server import Server
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A loopback server, reached directly whatever proxy this machine is told to use."""
+    """A loopback server that is reached directly, without any proxy of this machine."""
     monkeypatch.setenv("no_proxy", "*")
     running = Server()
     yield running

@@ -1,4 +1,4 @@
-"""An entry that tries a page: sensitive, with HTML in every text, long words, and many columns."""
+"""An entry that is hard to show on a page: sensitive, with HTML in every text, long words, and many columns."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ MARKUP = "<b onclick=alert(1)>bold</b><script>document.title='planted'</script>"
 
 
 def odd_entry(name: str = "odd", **changes: Any) -> dict[str, Any]:
-    """The entry's content."""
+    """Return the content of the entry."""
     columns = [
         {
             "name": f"measure {number}",
@@ -51,6 +51,6 @@ def odd_entry(name: str = "odd", **changes: Any) -> dict[str, Any]:
 
 
 def write_odd_entry(folder: Path, name: str = "odd", **changes: Any) -> None:
-    """The entry as a file of the folder."""
+    """Write the entry as a file in the folder."""
     text = yaml.safe_dump(odd_entry(name, **changes), allow_unicode=True, sort_keys=False)
     (folder / f"{name}.yaml").write_text(text, encoding="utf-8")

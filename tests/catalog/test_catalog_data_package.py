@@ -1,4 +1,4 @@
-"""`data/datapackage.json`: what the `frictionless` validator accepts is what the catalog says."""
+"""`data/datapackage.json`: the `frictionless` validator accepts it, and it agrees with the catalog."""
 
 import gzip
 import json
@@ -21,13 +21,13 @@ STOPS = 51_920
 
 
 def described(holdings: list[DatasetFiles], folder: Path) -> dict[str, Any]:
-    """The package as a program reads it."""
+    """Return the package as a program reads it."""
     (folder / "datapackage.json").write_text(json.dumps(describe_package(holdings, folder)), encoding="utf-8")
     return json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
 
 
 def faults(folder: Path) -> list[str]:
-    """What frictionless says is wrong with the package in the folder, descriptor and every row."""
+    """Return the errors that frictionless finds in the package: descriptor and every row."""
     from frictionless import Package
 
     report = Package(str(folder / "datapackage.json")).validate()
@@ -35,7 +35,7 @@ def faults(folder: Path) -> list[str]:
 
 
 def made(entry: Entry, folder: Path, content: bytes | None = None) -> DatasetFiles:
-    """The entry with its raw file in the folder."""
+    """Return the entry with its raw file in the folder."""
     raw = folder / "raw" / f"{entry.name}.raw"
     raw.parent.mkdir(exist_ok=True)
     if content is None:
@@ -64,7 +64,7 @@ def test_frictionless_accepts_descriptor_and_every_row_of_the_offline_datasets(t
     assert [task.stats["rows"] for task in report.tasks] == [569, 24_000, STOPS]
 
 
-def test_frictionless_accepts_a_catalog_of_which_nothing_is_made(tmp_path: Path):
+def test_frictionless_accepts_a_catalog_without_raw_files(tmp_path: Path):
     holdings, problems = find_all_files(
         [FOLDER], str(tmp_path / "{dataset}.raw"), str(tmp_path / "{dataset}.parquet")
     )
@@ -74,12 +74,12 @@ def test_frictionless_accepts_a_catalog_of_which_nothing_is_made(tmp_path: Path)
     for resource in content["resources"]:
         assert resource["data"] == [[field["name"] for field in resource["schema"]["fields"]]]
         assert (
-            f"No rows here yet: `snakemake --cores 1 data/raw/{resource['name']}.raw`"
+            f"This copy has no rows yet; run `snakemake --cores 1 data/raw/{resource['name']}.raw`"
             in resource["description"]
         )
 
 
-def test_frictionless_reads_a_remote_dataset_once_it_is_here_packed_or_not(tmp_path: Path):
+def test_frictionless_reads_a_downloaded_dataset_packed_or_not(tmp_path: Path):
     for content in (checkin_lines(), gzip.compress(checkin_lines())):
         described([made(gowalla(), tmp_path, content)], tmp_path)
         assert faults(tmp_path) == []
@@ -94,9 +94,7 @@ def test_frictionless_reads_a_remote_dataset_once_it_is_here_packed_or_not(tmp_p
     ],
     ids=["bound", "category", "column"],
 )
-def test_frictionless_would_find_a_value_that_the_catalog_does_not_allow(
-    tmp_path: Path, broken, expected: str
-):
+def test_frictionless_finds_a_value_that_the_catalog_does_not_allow(tmp_path: Path, broken, expected: str):
     entry = load_entry(FOLDER / "mpls_stops.yaml")
     raw = tmp_path / "whole.raw"
     acquire(entry, raw)
@@ -106,13 +104,13 @@ def test_frictionless_would_find_a_value_that_the_catalog_does_not_allow(
     assert expected in "".join(faults(tmp_path))
 
 
-def test_frictionless_would_find_another_file_than_the_one_described(tmp_path: Path):
+def test_frictionless_finds_a_file_that_was_replaced(tmp_path: Path):
     described([made(gowalla(), tmp_path, checkin_lines())], tmp_path)
     (tmp_path / "raw/gowalla.raw").write_bytes(checkin_lines(31.2))
     assert "hash" in "".join(faults(tmp_path))
 
 
-def test_the_package_keeps_what_the_standard_asks_for(tmp_path: Path):
+def test_the_package_follows_the_standard(tmp_path: Path):
     """The MUSTs of https://datapackage.org/standard/data-package/ and /data-resource/ that apply here."""
     odd = Entry.model_validate(odd_entry(licence={"spdx": "MIT OR Apache-2.0"}))
     holdings = [DatasetFiles(load_entry(path), path) for path in entry_paths([FOLDER])]
@@ -145,7 +143,7 @@ def test_bounds_values_and_reasons_are_those_of_the_entry(tmp_path: Path):
     assert fields[4]["missingCountsAs"] == "Unknown"
 
 
-def test_of_a_download_that_is_not_here_address_and_checksum_are_told_and_nothing_is_fetched(tmp_path: Path):
+def test_a_missing_download_has_url_and_checksum_and_nothing_is_downloaded(tmp_path: Path):
     resource = described([DatasetFiles(gowalla(), FOLDER)], tmp_path)["resources"][0]
     assert resource["sources"] == [{"title": gowalla().source.url, "path": gowalla().source.url}]
     assert resource["contentHash"] == f"sha256:{gowalla().source.sha256}"
@@ -153,7 +151,7 @@ def test_of_a_download_that_is_not_here_address_and_checksum_are_told_and_nothin
     assert not {"path", "hash", "bytes"} & set(resource)
 
 
-def test_bounds_that_a_file_is_known_to_miss_do_not_constrain_it(tmp_path: Path):
+def test_bounds_with_values_outside_do_not_constrain_the_file(tmp_path: Path):
     rows = [f"{i % 40}\t2010-10-19T23:55:27Z\t{30 + i / 1000}\t-97.7\t{i}" for i in range(1500)]
     rows[7] = "7\t2010-10-19T23:55:27Z\t405.0\t-97.0\t7"
     raw = made(gowalla(), tmp_path, ("\n".join(rows) + "\n").encode())
@@ -169,7 +167,7 @@ def test_bounds_that_a_file_is_known_to_miss_do_not_constrain_it(tmp_path: Path)
     assert fields[3]["constraints"] == {"minimum": -180, "maximum": 180}
 
 
-def test_of_a_sensitive_file_neither_size_nor_hash_is_told(tmp_path: Path):
+def test_size_and_hash_of_a_sensitive_file_are_left_out(tmp_path: Path):
     holding = made(Entry.model_validate(odd_entry()), tmp_path, b"who;kind\n")
     resource = described([holding], tmp_path)["resources"][0]
     assert resource["path"] == "raw/odd.raw"
@@ -187,7 +185,7 @@ def test_a_parquet_file_is_described_as_a_file_whose_size_and_hash_are_checked(t
     assert "hash" in "".join(faults(tmp_path))
 
 
-def test_a_raw_file_out_of_the_package_s_folder_is_not_pointed_at(tmp_path: Path):
+def test_a_raw_file_outside_the_folder_of_the_package_is_not_listed(tmp_path: Path):
     holding = made(load_entry(FOLDER / "checkins.yaml"), tmp_path, b"person\n")
     (tmp_path / "elsewhere").mkdir()
     resource = describe_package([holding], tmp_path / "elsewhere")["resources"][0]

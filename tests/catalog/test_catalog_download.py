@@ -1,4 +1,4 @@
-"""The downloader against a real server: what lands is right, what is not right does not land."""
+"""The downloader against a real server: only a correct file reaches the target."""
 
 import email.utils
 import gzip
@@ -30,7 +30,7 @@ def source(url: str, body: bytes | None = BODY, mirrors: tuple[str, ...] = ()) -
 
 
 def get(wanted: UrlSource, target: Path, attempts: int = 3, timeout: float = 5.0) -> str:
-    """Download; the log."""
+    """Download, and return the log."""
     log = io.StringIO()
     progress = Progress("thing", log)
     download.download_file(
@@ -40,7 +40,7 @@ def get(wanted: UrlSource, target: Path, attempts: int = 3, timeout: float = 5.0
 
 
 def refused(wanted: UrlSource, target: Path, attempts: int = 3, timeout: float = 5.0) -> str:
-    """Download something that must fail and leave no target; the sentence."""
+    """Return the message of a download that must fail and leave no target."""
     with pytest.raises(UserError) as caught:
         get(wanted, target, attempts, timeout)
     assert not target.exists()
@@ -60,13 +60,13 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "raw" / "thing.raw"
 
 
-def test_a_good_file_lands_alone_and_whole(server: Server, target: Path):
+def test_a_correct_file_is_the_only_file(server: Server, target: Path):
     get(source(server.at("/f", Serve(BODY))), target)
     assert target.read_bytes() == BODY
     assert leftovers(target.parent) == ["thing.raw"]
 
 
-def test_a_transfer_that_breaks_half_way_goes_on_where_it_stopped(server: Server, target: Path):
+def test_a_broken_transfer_resumes_where_it_stopped(server: Server, target: Path):
     url = server.at("/f", Serve(BODY, stop_after=HALF), Serve(BODY))
     log = get(source(url), target)
     assert target.read_bytes() == BODY
@@ -77,7 +77,7 @@ def test_a_transfer_that_breaks_half_way_goes_on_where_it_stopped(server: Server
     assert f"broke after {HALF:,} of {len(BODY):,} bytes" in log
 
 
-def test_the_part_that_came_is_kept_for_a_later_run(server: Server, target: Path):
+def test_a_partial_download_is_kept_for_a_later_run(server: Server, target: Path):
     url = server.at("/f", Serve(BODY, stop_after=HALF), status(503))
     assert "503" in refused(source(url), target)
     assert (target.parent / "thing.raw.partial").read_bytes() == BODY[:HALF]
@@ -88,7 +88,7 @@ def test_the_part_that_came_is_kept_for_a_later_run(server: Server, target: Path
     assert leftovers(target.parent) == ["thing.raw"]
 
 
-def test_last_modified_serves_where_there_is_no_strong_etag(server: Server, target: Path):
+def test_last_modified_is_used_without_a_strong_etag(server: Server, target: Path):
     day = "Wed, 21 Oct 2015 07:28:00 GMT"
     broken = Serve(BODY, etag='W/"weak"', modified=day, stop_after=HALF)
     get(source(server.at("/f", broken, Serve(BODY, etag='W/"weak"', modified=day))), target)
@@ -102,7 +102,7 @@ def test_without_a_validator_a_transfer_starts_over(server: Server, target: Path
     assert target.read_bytes() == BODY
 
 
-def test_a_server_that_ignores_range_makes_it_start_over(server: Server, target: Path):
+def test_a_transfer_starts_over_if_the_server_ignores_range(server: Server, target: Path):
     url = server.at("/f", Serve(BODY, stop_after=HALF), Serve(BODY, ranges=False))
     get(source(url), target)
     assert server.seen("/f")[1]["Range"] == f"bytes={HALF}-"
@@ -110,14 +110,16 @@ def test_a_server_that_ignores_range_makes_it_start_over(server: Server, target:
 
 
 @pytest.mark.parametrize("knows_if_range", [True, False])
-def test_a_file_that_changed_meanwhile_is_never_mixed(server: Server, target: Path, knows_if_range: bool):
+def test_a_file_that_changed_is_never_mixed_with_the_old_one(
+    server: Server, target: Path, knows_if_range: bool
+):
     later = Serve(OTHER, etag='"two"', if_range=knows_if_range)
     url = server.at("/f", Serve(BODY, stop_after=HALF), later)
     get(source(url, None), target)
     assert target.read_bytes() == OTHER
 
 
-def test_a_resumed_file_with_wrong_bytes_is_fetched_afresh(server: Server, target: Path):
+def test_a_resumed_file_with_wrong_bytes_is_downloaded_again(server: Server, target: Path):
     url = server.at("/f", Serve(OTHER, stop_after=HALF), Serve(BODY))
     log = get(source(url), target)
     assert "starting over" in log
@@ -125,7 +127,7 @@ def test_a_resumed_file_with_wrong_bytes_is_fetched_afresh(server: Server, targe
     assert "Range" not in server.seen("/f")[2]
 
 
-def test_a_part_that_is_already_whole_is_checked_and_used(server: Server, target: Path):
+def test_a_complete_part_is_checked_and_used(server: Server, target: Path):
     url = server.at("/f", Serve(BODY, stop_after=HALF), status(503))
     refused(source(url), target)
     (target.parent / "thing.raw.partial").write_bytes(BODY)
@@ -135,12 +137,12 @@ def test_a_part_that_is_already_whole_is_checked_and_used(server: Server, target
     assert server.seen("/f")[-1]["Range"] == f"bytes={len(BODY)}-"
 
 
-def test_a_part_longer_than_the_file_is_thrown_away(server: Server, target: Path):
+def test_a_part_longer_than_the_file_is_deleted(server: Server, target: Path):
     url = server.at("/f", Serve(BODY, stop_after=HALF), status(503))
     refused(source(url), target)
     (target.parent / "thing.raw.partial").write_bytes(BODY + b"more")
     server.at("/f", Serve(BODY))
-    get(source(url, None), target)  # without a checksum that would catch it
+    get(source(url, None), target)  # no checksum that would detect it
     assert target.read_bytes() == BODY
 
 
@@ -153,7 +155,7 @@ def test_wrong_bytes_are_refused_and_deleted(server: Server, target: Path):
     assert len(server.seen("/f")) == 1
 
 
-def test_a_wrong_size_is_told_with_both_numbers(server: Server, target: Path):
+def test_the_message_for_a_wrong_size_gives_both_numbers(server: Server, target: Path):
     sentence = refused(source(server.at("/f", Serve(BODY[:-7]))), target)
     assert "expected 300,000 bytes unpacked, got 299,993" in sentence
 
@@ -183,23 +185,23 @@ def test_a_gzip_with_a_damaged_byte_is_refused(server: Server, target: Path, byt
 def test_without_a_sha256_the_computed_one_is_logged(server: Server, target: Path):
     log = get(source(server.at("/f", Serve(BODY)), None), target)
     assert f"sha256 {hashlib.sha256(BODY).hexdigest()}" in log
-    assert "taken on trust" in log
+    assert "this file is not checked" in log
 
 
 @pytest.mark.parametrize("code", [404, 410, 403])
-def test_what_is_not_there_is_not_asked_for_again(server: Server, target: Path, code: int):
+def test_a_missing_file_is_not_requested_again(server: Server, target: Path, code: int):
     assert f"the server answered {code}" in refused(source(server.at("/f", status(code))), target)
     assert len(server.seen("/f")) == 1
 
 
 @pytest.mark.parametrize("code", [500, 503, 429, 408])
-def test_a_passing_fault_is_tried_again(server: Server, target: Path, code: int):
+def test_a_temporary_fault_is_retried(server: Server, target: Path, code: int):
     get(source(server.at("/f", status(code), Serve(BODY))), target)
     assert target.read_bytes() == BODY
     assert len(server.seen("/f")) == 2
 
 
-def test_a_lasting_fault_ends_after_the_attempts_with_doubling_waits(
+def test_a_permanent_fault_ends_after_all_attempts_with_doubling_waits(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch
 ):
     waits: list[float] = []
@@ -212,7 +214,7 @@ def test_a_lasting_fault_ends_after_the_attempts_with_doubling_waits(
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])
-def test_the_wait_that_the_server_asks_for_is_kept(
+def test_the_wait_that_the_server_asks_for_is_used(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ):
     waits: list[float] = []
@@ -223,14 +225,14 @@ def test_the_wait_that_the_server_asks_for_is_kept(
     assert max(waits) == pytest.approx(7, abs=1.5)
 
 
-def test_many_breaks_are_no_failure_while_there_is_progress(server: Server, target: Path):
+def test_many_interruptions_are_no_failure_while_there_is_progress(server: Server, target: Path):
     big = random.Random(3).randbytes(8_000_000)
     get(source(server.at("/f", Serve(big, stop_after=1_500_000)), big), target, attempts=2)
     assert target.read_bytes() == big
     assert len(server.seen("/f")) == 6
 
 
-def test_redirects_are_followed_and_resumed_through(server: Server, target: Path):
+def test_redirects_are_followed_also_on_resume(server: Server, target: Path):
     there = server.at("/there", Serve(BODY, stop_after=HALF), Serve(BODY))
     get(source(server.at("/f", redirect(there))), target)
     assert target.read_bytes() == BODY
@@ -247,7 +249,7 @@ def test_a_redirect_to_a_local_file_is_refused(server: Server, target: Path):
     refused(source(server.at("/f", redirect("file:///etc/hostname")), None), target)
 
 
-def test_a_server_that_stalls_is_left_and_resumed(server: Server, target: Path):
+def test_a_stalled_transfer_is_resumed(server: Server, target: Path):
     url = server.at("/f", Serve(BODY, stall_after=HALF), Serve(BODY))
     log = get(source(url), target, timeout=0.2)
     assert "silent for 0.2 s" in log
@@ -267,7 +269,7 @@ def test_a_slow_server_is_waited_for(server: Server, target: Path):
     assert len(server.seen("/f")) == 1
 
 
-def test_chunks_without_their_end_are_not_taken_for_the_file(server: Server, target: Path):
+def test_incomplete_chunks_are_not_accepted(server: Server, target: Path):
     url = server.at("/f", chunked(BODY, whole=False), chunked(BODY))
     get(source(url, None), target)
     assert target.read_bytes() == BODY
@@ -280,22 +282,22 @@ def test_a_file_of_unknown_length_is_accepted_when_its_content_is_right(server: 
 
 
 @pytest.mark.parametrize("fault", [status(404), Serve(OTHER), status(500)], ids=["404", "wrong", "500"])
-def test_the_mirror_helps_when_the_first_address_fails(server: Server, target: Path, fault):
+def test_the_mirror_is_used_if_the_first_url_fails(server: Server, target: Path, fault):
     mirror = server.at("/mirror", Serve(BODY))
     get(source(server.at("/f", fault), mirrors=(mirror,)), target)
     assert target.read_bytes() == BODY
     assert "Range" not in server.seen("/mirror")[0]
 
 
-def test_when_all_addresses_fail_the_sentence_says_why_for_each(server: Server, target: Path):
+def test_if_all_urls_fail_the_message_gives_each_reason(server: Server, target: Path):
     mirror = server.at("/mirror", Serve(OTHER))
     sentence = refused(source(server.at("/f", status(404)), mirrors=(mirror, "ftp://example.org/f")), target)
     assert "404" in sentence
-    assert f"{mirror}: the file is not the one expected" in sentence
+    assert f"{mirror}: the file is not the expected one" in sentence
     assert "ftp://example.org/f: only http and https" in sentence
 
 
-def test_a_later_run_goes_on_with_the_mirror_that_gave_something(server: Server, target: Path):
+def test_a_later_run_continues_with_the_mirror_of_the_partial_download(server: Server, target: Path):
     mirror = server.at("/mirror", Serve(BODY, stop_after=HALF), status(503))
     url = server.at("/f", status(404))
     refused(source(url, mirrors=(mirror,)), target)
@@ -306,7 +308,7 @@ def test_a_later_run_goes_on_with_the_mirror_that_gave_something(server: Server,
     assert server.seen("/mirror")[0]["Range"] == f"bytes={HALF}-"
 
 
-def test_bytes_of_one_address_are_not_continued_from_another(server: Server, target: Path):
+def test_bytes_of_one_url_are_not_continued_from_another(server: Server, target: Path):
     mirror = server.at("/mirror", Serve(BODY))
     url = server.at("/f", Serve(OTHER, stop_after=HALF), status(404))
     get(source(url, mirrors=(mirror,)), target)
@@ -314,7 +316,7 @@ def test_bytes_of_one_address_are_not_continued_from_another(server: Server, tar
     assert "Range" not in server.seen("/mirror")[0]
 
 
-def test_a_closed_port_is_a_sentence(target: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_closed_port_is_one_sentence(target: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("no_proxy", "*")
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -323,5 +325,5 @@ def test_a_closed_port_is_a_sentence(target: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("url", ["http://[broken/f", "http://exa mple.org/f"])
-def test_a_malformed_address_is_a_sentence(url: str, target: Path):
-    assert "not a web address" in refused(source(url), target)
+def test_a_malformed_url_is_one_sentence(url: str, target: Path):
+    assert "not a valid URL" in refused(source(url), target)

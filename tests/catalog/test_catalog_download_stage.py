@@ -1,4 +1,4 @@
-"""The stage `download` as a process of its own: killed, run again, and when it fails."""
+"""The stage `download` as a process: killed, run again, and failing."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""The committed entries: all load, all say why their bounds are public, none takes them from its data."""
+"""The committed entries: all are valid, all justify their bounds, and no bound comes from the data."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_the_catalog_has_its_five_datasets():
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=named)
-def test_an_entry_tells_what_a_statistician_must_know(entry: Entry):
+def test_an_entry_describes_the_dataset_completely(entry: Entry):
     assert len(entry.description) > 100
     assert entry.caveats
     assert entry.keywords
@@ -67,7 +67,7 @@ def test_the_public_bounds_are_not_the_extremes_of_the_data_and_hold_them(name: 
     assert table.num_rows == entry.expected.rows
 
 
-def test_resolutions_on_the_ground_are_what_they_are_said_to_be():
+def test_geographic_resolutions_match_their_descriptions():
     for name, metres in (("checkins", 2_000), ("gowalla", 2_000), ("mpls_stops", 50)):
         for column in map(the(name).column, the(name).coordinates):
             shrink = np.cos(np.radians(45)) if (name, column.geographic) == ("mpls_stops", "longitude") else 1
@@ -91,7 +91,7 @@ def test_gowalla_is_the_original_at_snap():
     assert entry.reader.format == "snap_checkins"
 
 
-def test_breast_cancer_has_few_columns_and_its_sister_all_thirty():
+def test_breast_cancer_has_six_coordinates_and_breast_cancer_30_has_thirty():
     assert 5 <= len(the("breast_cancer").coordinates) <= 10
     assert len(the("breast_cancer_30").coordinates) == 30
     for name in the("breast_cancer").coordinates:

@@ -1,4 +1,4 @@
-"""Finding and reading entries; what is wrong with one is a sentence with file, key and remedy."""
+"""Finding and reading entries. An error is one sentence with file, key and remedy."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def test_a_later_folder_overrides_an_earlier_one(tmp_path: Path):
     assert find_entry("mine", folders[::-1])[0].title == "Mine"
 
 
-def test_an_unknown_name_brings_the_nearest(tmp_path: Path):
+def test_an_unknown_name_suggests_the_nearest(tmp_path: Path):
     put(tmp_path)
     with pytest.raises(UserError, match=r"'mime' is not in the catalog.*did you mean 'mine'"):
         find_entry("mime", [tmp_path])
@@ -68,7 +68,7 @@ def test_a_missing_folder_is_named_with_its_absolute_path(tmp_path: Path, monkey
         entry_names(["no/where"])
 
 
-def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path):
+def test_an_empty_folder_is_an_error(tmp_path: Path):
     with pytest.raises(UserError, match=r"no \.yaml file"):
         find_entry("mine", [tmp_path])
 
@@ -90,7 +90,11 @@ def test_the_file_must_have_the_name_of_its_entry(tmp_path: Path):
         ("format: csv", "format: xls", "reader.format = 'xls'"),
         ("upper: 1,", "upper: -1,", "columns.0: column 'x' needs public bounds lower < upper"),
         ("bound_reason: a share, ", "", "columns.0: column 'x' needs bound_reason"),
-        ("coordinates: [x]", "coordinates: [y]", "coordinates names 'y', which is no column of type number"),
+        (
+            "coordinates: [x]",
+            "coordinates: [y]",
+            "coordinates names 'y', which is not a column of type number",
+        ),
         ('["yes", "no"]', "[yes, no]", "columns.1.values.0 = True: input should be a valid string"),
         ("description: My", "description: [My", "line 4, column 8: this is not valid YAML"),
         ("name: mine", "\tname: mine", "line 1, column 1: this is not valid YAML"),
@@ -98,21 +102,21 @@ def test_the_file_must_have_the_name_of_its_entry(tmp_path: Path):
         (ENTRY, "", "a catalog entry is a mapping"),
     ],
 )
-def test_a_mistake_is_a_sentence_with_place_and_remedy(tmp_path: Path, old: str, new: str, expected: str):
+def test_a_mistake_is_one_sentence_with_place_and_remedy(tmp_path: Path, old: str, new: str, expected: str):
     assert old in ENTRY
     assert expected in complaint(put(tmp_path, ENTRY.replace(old, new, 1)))
 
 
-def test_a_truth_value_in_a_list_of_words_is_explained(tmp_path: Path):
+def test_a_boolean_in_a_list_of_words_is_explained(tmp_path: Path):
     assert "quote the value" in complaint(put(tmp_path, ENTRY.replace('["yes", "no"]', "[yes, no]")))
 
 
-def test_a_file_that_is_not_utf8_is_a_sentence(tmp_path: Path):
+def test_a_file_that_is_not_utf8_is_one_sentence(tmp_path: Path):
     path = put(tmp_path)
     path.write_bytes(ENTRY.replace("My own", "M\xfc").encode("latin-1"))
     assert "is not UTF-8" in complaint(path)
 
 
-def test_a_file_that_is_not_there_is_a_sentence(tmp_path: Path):
+def test_a_missing_file_is_one_sentence(tmp_path: Path):
     with pytest.raises(UserError, match="does not exist"):
         load_entry(tmp_path / "none.yaml")

@@ -1,4 +1,4 @@
-"""`reports/catalog.html`: everything that an entry says, nothing that may not be shown, and no markup of others."""
+"""`reports/catalog.html`: everything in an entry, nothing sensitive, and no foreign markup."""
 
 import re
 from html import unescape
@@ -27,7 +27,7 @@ def page(*holdings: DatasetFiles, plan: CatalogRun = PLAN, problems: tuple[str, 
 
 
 def text(html: str) -> str:
-    """What a reader reads: no tags, one space between words."""
+    """Return the visible text: no tags, one space between words."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
@@ -36,7 +36,7 @@ def held(name: str) -> DatasetFiles:
 
 
 @pytest.mark.parametrize("name", entry_names([FOLDER]))
-def test_the_page_tells_everything_that_the_entry_says(name: str):
+def test_the_page_shows_everything_in_the_entry(name: str):
     holding = held(name)
     entry, told = holding.entry, text(page(holding))
     parts = [
@@ -66,7 +66,7 @@ def test_markup_in_an_entry_is_text():
     assert "onclick=alert(1)>" not in html
 
 
-def test_an_address_that_is_not_of_the_web_is_no_link():
+def test_only_web_addresses_are_links():
     licence = {"spdx": "LicenseRef-odd", "url": "javascript:alert(1)"}
     odd = Entry.model_validate(odd_entry(licence=licence, homepage="javascript:alert(2)"))
     html = page(DatasetFiles(odd, Path("odd.yaml")), held("gowalla"))
@@ -90,7 +90,7 @@ def test_bounds_keep_all_their_digits():
 
 
 def cleaned(tmp_path: Path, **changes) -> DatasetFiles:
-    """The check-ins, changed, got and cleaned."""
+    """Return changed check-ins, acquired and cleaned."""
     content = yaml.safe_load((FOLDER / "checkins.yaml").read_text(encoding="utf-8"))
     entry = Entry.model_validate({**content, **changes})
     raw, target = tmp_path / "checkins.raw", tmp_path / "checkins.parquet"
@@ -99,7 +99,7 @@ def cleaned(tmp_path: Path, **changes) -> DatasetFiles:
     return find_files(entry, Path("checkins.yaml"), raw, target)
 
 
-def test_the_counts_of_a_clean_file_are_shown_where_the_data_are_public(tmp_path: Path):
+def test_the_counts_of_a_clean_file_are_shown_for_public_data(tmp_path: Path):
     holding = cleaned(tmp_path)
     counts = read_clean_info(tmp_path / "checkins.parquet").counts
     told = text(page(holding)).replace("\u00a0", " ")
@@ -109,7 +109,7 @@ def test_the_counts_of_a_clean_file_are_shown_where_the_data_are_public(tmp_path
     assert read_clean_info(tmp_path / "checkins.parquet").raw_sha256 in told
 
 
-def test_of_sensitive_data_no_count_size_or_hash_of_the_file_is_shown(tmp_path: Path):
+def test_counts_size_and_hash_of_sensitive_data_are_hidden(tmp_path: Path):
     person = {
         "unit": "person",
         "relation": "add_remove",
@@ -126,7 +126,7 @@ def test_of_sensitive_data_no_count_size_or_hash_of_the_file_is_shown(tmp_path: 
     assert "24,000 rows, 5,904 people" in told, "public figures of the entry"
 
 
-def test_of_sensitive_records_that_are_replaced_their_number_is_public(tmp_path: Path):
+def test_the_number_of_sensitive_records_is_public_under_replace_one(tmp_path: Path):
     holding = cleaned(tmp_path, visibility="sensitive")
     rows = read_clean_info(tmp_path / "checkins.parquet").domain.rows
     assert f"{rows:,} records to train on, public by the relation" in text(page(holding)).replace(
@@ -167,7 +167,7 @@ def test_a_dataset_that_is_not_in_the_run_says_so():
     assert "The configured run makes these files." in text(page(held("checkins")))
 
 
-def test_paths_are_broken_at_slashes_and_words_at_spaces_and_nothing_is_lost():
+def test_lines_break_at_slashes_and_spaces_and_lose_nothing():
     assert wrap("data/private/somewhere/x", 15) == ("data/private/", "somewhere/x")
     assert wrap("generator checkins, seed 7", 12) == ("generator", "checkins,", "seed 7")
     assert wrap("a" * 25, 10) == ("a" * 10, "a" * 10, "a" * 5)
@@ -216,7 +216,7 @@ def test_another_catalog_may_be_browsed(project: Path):
     assert 'id="gowalla"' not in html
 
 
-def test_a_broken_entry_is_one_sentence_on_the_page_and_the_others_are_there(project: Path):
+def test_a_broken_entry_is_one_sentence_on_the_page_beside_the_others(project: Path):
     (project / "data/catalog/broken.yaml").write_text("name: <b>\n", encoding="utf-8")
     with pytest.raises(SystemExit) as caught:
         main(["catalog", "page"])
@@ -239,7 +239,7 @@ def test_a_broken_entry_is_one_sentence_on_the_page_and_the_others_are_there(pro
         (["--configuration", "list.yaml"], "list.yaml: a configuration is a mapping of keys to values"),
     ],
 )
-def test_what_is_missing_is_one_sentence_and_nothing_is_written(
+def test_a_missing_file_is_one_sentence_and_nothing_is_written(
     project: Path, arguments: list[str], sentence: str
 ):
     (project / "empty").mkdir()

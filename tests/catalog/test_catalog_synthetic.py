@@ -1,4 +1,4 @@
-"""The synthetic check-ins: the same everywhere, heavy-tailed, with one person alone, and a known truth."""
+"""The synthetic check-ins: reproducible, heavy-tailed, with one isolated person and a known truth."""
 
 import hashlib
 import itertools
@@ -25,7 +25,7 @@ def places(table: pa.Table) -> np.ndarray:
 
 
 def distance_km(places: np.ndarray, place: tuple[float, float]) -> np.ndarray:
-    """Great-circle distance of each (latitude, longitude) row to `place` (haversine formula)."""
+    """Return the great-circle distance of each (latitude, longitude) row to `place` (haversine formula)."""
     latitude, longitude = np.radians(places).T
     there = np.radians(place)
     half = np.sin((latitude - there[0]) / 2) ** 2
@@ -49,13 +49,13 @@ def test_another_seed_gives_other_records(table: pa.Table):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 500])
-def test_the_number_of_rows_is_exact_and_the_isolated_person_is_always_there(rows: int):
+def test_the_number_of_rows_is_exact_and_the_isolated_person_is_always_included(rows: int):
     people = synthetic.checkins(7, rows)["person"].to_pylist()
     assert len(people) == rows
     assert people.count("isolated-1") == 1
 
 
-def test_the_isolated_person_is_far_from_everybody(table: pa.Table, places: np.ndarray):
+def test_the_isolated_person_is_far_from_all_others(table: pa.Table, places: np.ndarray):
     alone = np.array(table["person"].to_pylist()) == "isolated-1"
     assert alone.sum() == 1
     assert tuple(places[alone][0]) == synthetic.ISOLATED_PLACE
@@ -80,14 +80,14 @@ def test_venues_repeat(places: np.ndarray):
     assert visits[0] >= 10
 
 
-def test_people_have_several_checkins_with_a_heavy_tail(table: pa.Table):
+def test_persons_have_several_checkins_with_a_heavy_tail(table: pa.Table):
     counts = np.array(sorted(Counter(table["person"].to_pylist()).values(), reverse=True))
     assert np.mean(counts > 1) > 0.3
     assert counts[0] == synthetic.MOST_CHECKINS
     assert counts[: len(counts) // 10].sum() > 0.4 * ROWS
 
 
-def test_people_stay_mostly_in_one_city(table: pa.Table, places: np.ndarray):
+def test_persons_stay_mostly_in_one_city(table: pa.Table, places: np.ndarray):
     means = synthetic.truth().means
     near = np.argmin(((places[:, None, :] - means[None]) ** 2).sum(2), axis=1)
     cities: dict[str, Counter[int]] = {}

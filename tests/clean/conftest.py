@@ -1,4 +1,4 @@
-"""A small entry of places with a person and a yes/no item, and a way to clean rows by it."""
+"""A small entry with person, place and a yes/no attribute, and a fixture that cleans rows."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -14,7 +14,7 @@ def stage(tmp_path, entry):
     """Runs the stage on the text of a raw file."""
 
     def run(raw: str, *more: str) -> subprocess.CompletedProcess:
-        # JSON is YAML; the file is named as the entry is.
+        # JSON is valid YAML; the file has the name of the entry.
         (tmp_path / "places.yaml").write_text(json.dumps(entry().model_dump(mode="json")))
         (tmp_path / "places.raw").write_text(raw)
         return subprocess.run(
@@ -29,7 +29,7 @@ def stage(tmp_path, entry):
     return run
 
 
-def test_it_says_in_one_line_what_became_of_the_rows(stage, tmp_path):
+def test_it_reports_the_counts_in_one_line(stage, tmp_path):
     rows = "".join(f"p{n},{n},{n},no\n" for n in range(9))
     done = stage(f"who,lat,lon,night\n{rows}p9,95,0,yes\np9,x,0,yes\n")
     assert done.returncode == 0, done.stderr
@@ -41,7 +41,7 @@ def test_it_says_in_one_line_what_became_of_the_rows(stage, tmp_path):
     )
 
 
-def test_what_the_user_can_mend_is_a_sentence_without_a_traceback(stage, tmp_path):
+def test_a_user_error_is_one_sentence_without_a_traceback(stage, tmp_path):
     failed = stage("who,lat,night\np1,1,no\n")
     assert failed.returncode == 1
     assert failed.stdout == ""

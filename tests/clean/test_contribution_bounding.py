@@ -18,7 +18,7 @@ def batch(number: list[float], code: list[int], text: list[str]) -> Batch:
     )
 
 
-def test_rows_are_equal_when_every_column_is():
+def test_rows_are_equal_if_all_columns_are():
     same = row_fingerprints(batch([1.5, 1.5, 0.0, -0.0], [1, 1, 0, 0], ["a", "a", "b", "b"]))
     assert same[0] == same[1]
     assert same[2] == same[3]
@@ -27,7 +27,7 @@ def test_rows_are_equal_when_every_column_is():
     assert other[0] == same[0]
 
 
-def test_a_repeat_is_a_row_seen_before_and_the_first_stays():
+def test_only_the_first_of_equal_rows_is_kept():
     seen = np.array([5, 7, 5, 5, 2, 7], dtype=np.uint64)
     assert duplicate_rows(seen).tolist() == [False, False, True, True, False, True]
     assert duplicate_rows(seen[:0]).tolist() == []
@@ -50,7 +50,7 @@ def test_each_person_keeps_as_many_records_as_the_limit_allows():
         assert np.count_nonzero(~over[person == one]) == min(4, np.count_nonzero(person == one))
 
 
-def test_the_kept_records_of_a_person_do_not_depend_on_other_people_or_pseudonyms():
+def test_the_kept_records_of_a_person_do_not_depend_on_other_persons_or_pseudonyms():
     person, draw = records(1)
     over = rows_over_limit(person, draw, 3)
     others = person != 7
@@ -59,7 +59,7 @@ def test_the_kept_records_of_a_person_do_not_depend_on_other_people_or_pseudonym
     assert np.array_equal(rows_over_limit(renamed, draw, 3), over)
 
 
-def test_every_record_of_a_person_has_the_same_chance_to_stay():
+def test_every_record_of_a_person_has_the_same_chance_to_be_kept():
     people, records_each, limit = 4000, 5, 2
     person = np.repeat(np.arange(people, dtype=np.uint64), records_each)
     draw = np.random.default_rng(5).integers(0, 2**64, people, dtype=np.uint64)[person]

@@ -1,4 +1,4 @@
-"""A clean file is as old as the sections of the catalog entry that cleaning reads: one list names them."""
+"""`ENTRY_SECTIONS` lists exactly the sections of a catalog entry that cleaning reads."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ from privmix.clean.pipeline import clean
 KEY = b"k" * 32
 ROWS = [f"p{index % 9},{index - 25},{2 * index},{'yes' if index % 3 else 'no'}" for index in range(50)]
 ADD_REMOVE = {"person_column": "who", "relation": "add_remove"}
-# Every rule for rows and people is in force in one of them.
+# Together they use every rule for rows and persons.
 ENTRIES = {
     "plain": {},
     "people": {
@@ -33,7 +33,7 @@ OTHER_SECTIONS = {
 
 @pytest.fixture
 def sections_read(tmp_path: Path, entry: Callable[..., Entry]) -> set[str]:
-    """The sections that cleaning asks an entry for."""
+    """Return the sections of an entry that cleaning reads."""
     found: set[str] = set()
 
     class Watched(Entry):
@@ -49,7 +49,7 @@ def sections_read(tmp_path: Path, entry: Callable[..., Entry]) -> set[str]:
     for changes in ENTRIES.values():
         watched = Watched.model_validate(entry(**changes).model_dump(mode="json"))
         raw = tmp_path / f"places.{watched.reader.format}"
-        found.clear()  # validation asks for sections too
+        found.clear()  # validation reads sections too
         clean(watched, raw, tmp_path / "clean.parquet", master_seed=1, key=KEY)
         total |= found
     return total

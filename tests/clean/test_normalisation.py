@@ -1,4 +1,4 @@
-"""The public box goes into the unit ball, whatever the bounds, and nothing is lost on the way."""
+"""The public box fits into the unit ball for any bounds, and the map is invertible."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ EARTH = 6_371_000.0  # metres; only ratios of distances matter here
 
 
 def box(columns: list[tuple[float, float, str | None]]) -> Domain:
-    """The domain of coordinates with these bounds and kinds."""
+    """Return the domain of coordinates with these bounds and kinds."""
     entry = Entry.model_validate(
         {
             "name": "box", "title": "", "description": "", "licence": {"spdx": "CC0-1.0"},
@@ -68,7 +68,7 @@ def test_every_corner_of_the_public_box_is_inside_the_unit_ball_and_touches_it(c
 
 @PROPERTY
 @given(COLUMNS, st.randoms(use_true_random=False))
-def test_restore_undoes_normalise(columns, drawn):
+def test_denormalise_inverts_normalise(columns, drawn):
     domain = box(columns)
     values = np.array([[drawn.uniform(lower, upper) for lower, upper, _ in columns] for _ in range(5)])
     widths = np.array([upper - lower for lower, upper, _ in columns])
@@ -110,7 +110,7 @@ def test_a_latitude_beyond_the_poles_is_refused():
         box([(-90, 120, "latitude")])
 
 
-def test_values_outside_are_drawn_to_the_bounds_and_counted_by_column():
+def test_values_outside_are_clipped_to_the_bounds_and_counted_by_column():
     values = np.array([[-1.0, 5.0], [0.5, 10.0], [2.0, 10.5], [1.0, -0.1]])
     clipped, outside = clip(values, np.array([0.0, 0.0]), np.array([1.0, 10.0]))
     assert clipped.tolist() == [[0, 5], [0.5, 10], [1, 10], [1, 0]]

@@ -1,4 +1,4 @@
-"""Pseudonyms: keyed, stable, and one key however many jobs start at once."""
+"""Pseudonyms: keyed, stable, and one key for any number of jobs."""
 
 import hashlib
 import stat
@@ -58,7 +58,7 @@ def test_jobs_that_start_at_once_agree_on_one_key(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["key"]
 
 
-def test_a_key_made_meanwhile_by_another_job_wins(tmp_path, monkeypatch):
+def test_a_key_made_by_another_job_at_the_same_time_wins(tmp_path, monkeypatch):
     path = tmp_path / "key"
     (tmp_path / "theirs").write_bytes(b"t" * 32)
     real = sys.modules["os"].link
@@ -71,7 +71,7 @@ def test_a_key_made_meanwhile_by_another_job_wins(tmp_path, monkeypatch):
     assert load_or_create_key(path) == b"t" * 32
 
 
-def test_a_broken_key_is_a_sentence(tmp_path):
+def test_a_broken_key_is_one_sentence(tmp_path):
     (tmp_path / "key").write_bytes(b"short")
     with pytest.raises(UserError, match="holds 5 bytes; a pseudonym key has 32"):
         load_or_create_key(tmp_path / "key")

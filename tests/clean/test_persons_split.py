@@ -13,7 +13,7 @@ NOBODY = np.empty(0, dtype=np.uint64)
 
 
 def people(number: int, records: int = 1, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Pseudonyms and draws of people with some records each."""
+    """Return pseudonyms and draws of persons with some records each."""
     ids = pa.array([f"p{index}" for index in range(number) for _ in range(records)])
     return np.repeat(np.arange(number, dtype=np.uint64), records), person_draws(ids, seed, "places")
 
@@ -37,7 +37,7 @@ def test_seed_and_dataset_change_the_split():
         assert 50 < np.count_nonzero(first != (other < np.uint64(2**63))) < 150
 
 
-def test_the_held_out_share_of_people_is_as_stated():
+def test_the_held_out_share_of_persons_is_correct():
     person, draw = people(20_000)
     held = holdout_rows(person, draw, NOBODY, len(person), "places").mean()
     assert held == pytest.approx(0.05, abs=4.9 * (0.05 * 0.95 / 20_000) ** 0.5)  # two-sided 1e-6
@@ -50,7 +50,7 @@ def test_no_person_is_on_both_sides():
     assert 0 < holdout.sum() < len(person)
 
 
-def test_isolated_people_are_always_in_train():
+def test_isolated_persons_are_always_in_train():
     person, draw = people(400)
     isolated = person[holdout_rows(person, draw, NOBODY, len(person), "places")][:20]
     holdout = holdout_rows(person, draw, isolated, len(person), "places")
@@ -59,7 +59,7 @@ def test_isolated_people_are_always_in_train():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_two_people_are_enough_whatever_the_draw(seed):
+def test_two_persons_are_enough_for_any_draw(seed):
     person, draw = people(2, records=3, seed=seed)
     holdout = holdout_rows(person, draw, NOBODY, len(person), "places")
     assert holdout.sum() == 3
@@ -67,20 +67,20 @@ def test_two_people_are_enough_whatever_the_draw(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_one_person_is_a_sentence(seed):
+def test_one_person_is_an_error(seed):
     person, draw = people(1, records=4, seed=seed)
-    with pytest.raises(UserError, match=r"places: 4 usable row\(s\) of 1 person; .* at least two people"):
+    with pytest.raises(UserError, match=r"places: 4 usable row\(s\) of 1 person; .* at least two persons"):
         holdout_rows(person, draw, NOBODY, len(person), "places")
 
 
-def test_people_who_are_all_isolated_are_a_sentence():
+def test_only_isolated_persons_are_an_error():
     person, draw = people(2)
     with pytest.raises(UserError, match="one is not isolated"):
         holdout_rows(person, draw, person, len(person), "places")
 
 
-def test_one_more_record_moves_nobody_else_when_the_number_of_rows_is_public():
-    """Under add_remove the two training sets must differ by that record alone, at every number of rows."""
+def test_an_added_record_moves_no_other_person_if_the_number_of_rows_is_public():
+    """Under add_remove the two training sets differ only in this record, for every number of rows."""
     ids = [f"p{number}" for number in range(3000)]
     for rows in (1_200, 2_000, 2_999):
         draw = person_draws(pa.array(ids[: rows + 1]), 1, "places")

@@ -1,4 +1,4 @@
-"""From a raw file to the clean Parquet: what is kept, counted, refused, and that it is whole or not there."""
+"""From a raw file to the clean Parquet: kept rows, counts, errors, and atomic writes."""
 
 import hashlib
 import os
@@ -57,7 +57,7 @@ def test_a_file_in_many_blocks_gives_the_same_records(cleaned, monkeypatch):
         assert np.array_equal(getattr(pieces, name), getattr(whole, name))
 
 
-def test_the_file_says_what_became_of_the_rows(cleaned, entry, tmp_path):
+def test_the_file_holds_the_counts_of_its_rows(cleaned, entry, tmp_path):
     data = cleaned([*rows_of(96), "p1,91,0,no", "p2,-90.5,181,no", "p3,x,0,no", "p4,0,,no", "p5,0,0"])
     counts = data.info.counts
     assert (counts.read, counts.kept, counts.persons) == (101, 98, 40)
@@ -100,13 +100,13 @@ def test_without_a_person_column_every_row_is_its_own_person(cleaned):
     assert 60 < data.info.counts.holdout < 140
 
 
-def test_rows_that_are_all_equal_are_read_as_they_are(cleaned):
+def test_equal_rows_are_kept_by_default(cleaned):
     data = cleaned(["p1,1,2,no"] * 50 + ["p2,1,2,no"] * 50)
     assert data.info.counts.kept == 100
     assert np.ptp(data.points, axis=0).tolist() == [0, 0]
 
 
-def test_repeated_rows_are_dropped_only_where_the_entry_says_so(cleaned):
+def test_repeated_rows_are_dropped_only_if_the_entry_says_so(cleaned):
     rows = ["p1,1,2,no", "p2,1,2,no", "p1,1.0,2,no", "p1,1,2,yes", "p1,1,2,no"]
     assert cleaned(rows).info.counts.kept == 5
     reader = {"format": "csv", "tolerated_bad_share": 0, "drop_duplicates": True}
@@ -125,9 +125,9 @@ def test_person_level_keeps_at_most_the_limit_of_each_person(cleaned):
     assert cleaned(rows).info.counts.kept == 300
 
 
-def test_one_row_or_one_person_is_a_sentence_and_leaves_nothing(cleaned, tmp_path):
+def test_one_row_or_one_person_is_an_error_and_leaves_no_file(cleaned, tmp_path):
     for rows in (["p1,1,2,no"], ["p1,1,2,no", "p1,3,4,no"]):
-        with pytest.raises(UserError, match="at least two people"):
+        with pytest.raises(UserError, match="at least two persons"):
             cleaned(rows)
         assert list((tmp_path / "clean").iterdir()) == []
 
@@ -159,7 +159,7 @@ def test_bad_rows_up_to_the_tolerated_share_pass_and_repeats_are_not_bad(cleaned
     assert data.info.counts.dropped == {"duplicate": 6}
 
 
-def test_the_expected_figures_are_checked_before_dropping(cleaned):
+def test_the_expected_counts_are_checked_before_dropping(cleaned):
     rows = [*rows_of(99), "p1,x,0,no"]
     cleaned(rows, expected={"rows": 100, "persons": 40})
     with pytest.raises(UserError, match=r"100 rows, but expected.rows .* is 99"):
@@ -169,7 +169,7 @@ def test_the_expected_figures_are_checked_before_dropping(cleaned):
     assert cleaned(rows, expected={"rows": 7, "persons": 7}, overridden=True).info.counts.read == 100
 
 
-def test_isolated_people_are_followed_and_kept_in_train(cleaned):
+def test_isolated_persons_are_kept_in_train(cleaned):
     rows = [*rows_of(100), *(f"alone{n},{n},{n},no" for n in range(20))]
     isolated = [f"alone{n}" for n in range(19, -1, -1)]
     data = cleaned(rows, isolated=isolated)
@@ -186,17 +186,17 @@ def test_an_isolated_person_without_exactly_one_record_is_refused(cleaned, name,
     data = cleaned(rows, isolated=[name, "alone"], overridden=True)
     assert data.isolated_rows.tolist() == [100]
     data = cleaned(rows, isolated=[name, "alone"], privacy=ADD_REMOVE, expected={"rows": 100})
-    assert data.isolated_rows.tolist() == [100]  # a complaint would tell that somebody is missing
+    assert data.isolated_rows.tolist() == [100]  # an error would reveal that a person is missing
 
 
-def test_dropping_repeats_where_the_number_of_rows_is_public_is_refused(entry):
-    """Of the rows A, B, C the last replaced by A leaves two: the number would tell."""
+def test_dropping_repeats_is_refused_if_the_number_of_rows_is_public(entry):
+    """If A replaces C among the rows A, B, C, two rows are left: the number would reveal it."""
     with pytest.raises(ValidationError, match=r"add_remove or privacy\.unit: person"):
         entry(reader={"format": "csv", "drop_duplicates": True})
 
 
-def test_the_split_follows_the_public_number_of_rows(cleaned):
-    """A share that followed the true number would move other people when a record is added."""
+def test_the_split_uses_the_public_number_of_rows(cleaned):
+    """If the share depended on the true number, an added record would move other persons."""
     changes = {"privacy": ADD_REMOVE, "expected": {"rows": 2000}}
     whole, less = (cleaned(rows_of(number), **changes) for number in (900, 600))
     assert np.array_equal(whole.train[:600], less.train)
@@ -214,12 +214,12 @@ def test_the_public_number_of_records_ignores_the_data_under_add_remove(cleaned)
     assert data.info.domain.relation == "add_remove"
 
 
-def test_the_public_number_of_records_of_people_is_what_the_limit_leaves(cleaned):
-    """One person replaced by another changes N: neither the size nor a check of it may follow the file."""
+def test_the_public_number_of_records_respects_the_limit_per_person(cleaned):
+    """Replacing a person changes N, so neither the public number nor a check may depend on the file."""
     privacy = {"unit": "person", "person_column": "who", "max_records_per_person": 4}
     for rows in (rows_of(300, people=20), rows_of(280, people=20)):
         data = cleaned(rows, privacy=privacy, expected={"rows": 4000, "persons": 20})
-        assert data.info.domain.rows == 70  # 20 people, 4 records each, an eighth held out
+        assert data.info.domain.rows == 70  # 20 persons, 4 records each, an eighth held out
 
 
 def test_a_failure_keeps_the_earlier_file(cleaned, tmp_path):

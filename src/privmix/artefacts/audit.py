@@ -16,7 +16,7 @@ class EpsilonBound(Artefact):
     theorem: Literal["Clopper-Pearson", "Gaussian AUC", "pure AUC"]
     auc: float
     lower: float  # at 95 %, corrected for all bounds of the audit together
-    alarm: float  # at 99 %, corrected likewise: above the claim it is an alarm
+    alarm: float  # at 99 %, with the same correction; above the claim it raises an alarm
 
 
 class AuditFile(Artefact):
@@ -28,10 +28,10 @@ class AuditFile(Artefact):
     parameters: dict[str, Any]
     epsilon: float  # claimed
     delta: float
-    runs: int  # of each world, of each pair
+    runs: int  # per world of each pair
     bounds: list[EpsilonBound]
     replay: ReplayVerdict | None
-    notes: list[str] = Field(default_factory=list)  # what could not be measured, in sentences
+    notes: list[str] = Field(default_factory=list)  # one sentence for each thing that could not be measured
     failure: str | None = None
     seconds: float
 

@@ -13,7 +13,7 @@ from privmix.artefacts.io import Artefact, numpy_column, parse_metadata, read_sc
 
 
 class RowCounts(Artefact):
-    """What became of the raw rows."""
+    """Numbers of raw rows by outcome."""
 
     read: int
     kept: int
@@ -31,7 +31,7 @@ class CleanInfo(Artefact):
     entry_digest: str
     raw_sha256: str
     counts: RowCounts
-    isolated: tuple[int, ...]  # pseudonyms of the people to follow, in the catalog's order
+    isolated: tuple[int, ...]  # pseudonyms of the isolated persons, in the order of the catalog
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class CleanData:
 
     @property
     def isolated_rows(self) -> np.ndarray:
-        """Row numbers of the isolated people, in the catalog's order."""
+        """Row numbers of the isolated persons, in the order of the catalog."""
         rows = [np.flatnonzero(self.person == np.uint64(person))[:1] for person in self.info.isolated]
         return np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
 
 
 def clean_schema(dimensions: int, attributes: tuple[str, ...]) -> pa.Schema:
-    """Columns of the clean Parquet."""
+    """Return the schema of the clean Parquet."""
     return pa.schema(
         [("person", pa.uint64())]
         + [(f"x{axis}", pa.float64()) for axis in range(dimensions)]
@@ -77,12 +77,12 @@ def read_clean(path: Path) -> CleanData:
 
 
 def read_clean_info(path: Path) -> CleanInfo:
-    """What a clean Parquet says of itself."""
+    """Read the metadata of a clean Parquet without its rows."""
     return parse_metadata(read_schema(path), CleanInfo)
 
 
 def iterate_train_points(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
-    """The training points of a clean Parquet, so many rows at a time, (n, d): for `mixture.stream`."""
+    """Yield the training points of a clean Parquet for `mixture.stream`: `rows` rows of the file at a time, (n, d)."""
     for points, _, _ in iterate_train_records(path, rows):
         yield points
 
@@ -90,8 +90,8 @@ def iterate_train_points(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
 def iterate_train_records(
     path: Path, rows: int = 2**17, *, with_persons: bool = False
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]]:
-    """The training points, the codes of their attributes, and if wanted whose they are; so many rows at a time."""
-    # Without these two Arrow holds the whole of the wanted columns, or of a row group of them, while it reads.
+    """Yield training points, their attribute codes and, on request, persons: `rows` rows of the file at a time."""
+    # Without these two options, Arrow buffers whole columns or row groups while it reads.
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
         axes = [name for name in file.schema_arrow.names if name.startswith("x")]
         codes = [name for name in file.schema_arrow.names if name.startswith("c_")]
@@ -105,10 +105,10 @@ def iterate_train_records(
 
 
 def number_persons(person: np.ndarray) -> np.ndarray:
-    """The number of each record's owner, from 0, in the order of their first records.
+    """Number the persons from 0 in the order of their first records, and return the number of each record's person.
 
-    Pseudonyms are hashes with a key of this machine. In their order sums over people would differ from those of another
-    machine in the last digits.
+    Pseudonyms are hashes with a key of this machine. In the order of pseudonyms, sums over persons would differ between
+    machines in the last digits.
     """
-    _, first, whose = np.unique(person, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[whose]
+    _, first, owner = np.unique(person, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[owner]

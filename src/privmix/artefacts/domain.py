@@ -22,7 +22,7 @@ class Axis(Artefact):
 
 
 class Attribute(Artefact):
-    """A categorical attribute with its public list of values; a record stores the index."""
+    """A categorical attribute with its public list of values. A record stores the index of its value."""
 
     name: str
     description: str
@@ -30,7 +30,7 @@ class Attribute(Artefact):
 
 
 class Domain(Artefact):
-    """What is public about a dataset, and all that a local mechanism's fit may know of it."""
+    """Everything that is public about a dataset. The fit of a local mechanism sees only this and the reports."""
 
     dataset: str
     title: str
@@ -40,9 +40,9 @@ class Domain(Artefact):
     relation: Literal["replace_one", "add_remove"]
     max_records_per_person: int
     visibility: Literal["public", "synthetic", "sensitive"]
-    rows: int  # a public number of training records: exact where the relation keeps it, else as expected
+    rows: int  # public number of training records: exact if all neighbouring datasets share it, else expected
     persons: int | None = (
-        None  # a public number of people behind them, where people are the unit and it is known
+        None  # public number of their persons, if the unit is a person and the number is known
     )
 
     @property
@@ -61,9 +61,9 @@ class Domain(Artefact):
         return np.array([axis.resolution * axis.scale for axis in self.axes])
 
     def normalise(self, values: np.ndarray) -> np.ndarray:
-        """Original units to normalised coordinates."""
+        """Convert original units to normalised coordinates."""
         return (values - [axis.centre for axis in self.axes]) * [axis.scale for axis in self.axes]
 
     def denormalise(self, points: np.ndarray) -> np.ndarray:
-        """Normalised coordinates back to original units."""
+        """Convert normalised coordinates back to original units."""
         return points / [axis.scale for axis in self.axes] + [axis.centre for axis in self.axes]

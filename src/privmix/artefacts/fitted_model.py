@@ -20,7 +20,7 @@ class Proportion(Artefact):
 
 
 class FittedModel(Artefact):
-    """One replicate's mixture in normalised coordinates, and what was released to get it."""
+    """The mixture of one replicate in normalised coordinates, and the measurements behind it."""
 
     replicate: int
     weights: list[float]

@@ -1,6 +1,6 @@
-"""Reading and writing files: atomic writes, checksums, JSON, and Parquet with metadata.
+"""File input and output: atomic writes, checksums, JSON, and Parquet with metadata.
 
-A file is written whole or not at all. A raw file is known by the size and SHA-256 of its unpacked content.
+A file is written completely or not at all. The size and SHA-256 of the unpacked content identify a raw file.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from privmix.errors import UserError
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that becomes `path` only if the block succeeds."""
+    """Yield a temporary path beside `path`, and rename it to `path` only if the block succeeds."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -44,38 +44,38 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def file_sha256(path: Path) -> str:
-    """The sha256 of a file as it lies on disk."""
+    """Return the SHA-256 of a file as it is on disk."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 class Artefact(BaseModel):
-    """Base of what is stored as JSON: frozen, no unknown keys, infinities kept."""
+    """Base of everything that is stored as JSON: frozen, unknown keys are errors, infinities are kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
-ArtefactKind = TypeVar("Kind", bound=Artefact)
+ArtefactKind = TypeVar("ArtefactKind", bound=Artefact)
 
 
 def write_json(path: Path, content: Artefact) -> None:
-    """Write a stored part as JSON."""
+    """Write an artefact as JSON."""
     with atomic_write(path) as temporary:
         temporary.write_text(content.model_dump_json(indent=1), encoding="utf-8")
 
 
 def read_json(path: Path, kind: type[ArtefactKind]) -> ArtefactKind:
-    """Read a stored part of that kind."""
+    """Read an artefact of class `kind` from a JSON file."""
     return kind.model_validate_json(Path(path).read_text(encoding="utf-8"))
 
 
 def compact_json(value: Any) -> str:
-    """Compact JSON with sorted keys, for command lines and digests."""
+    """Return compact JSON with sorted keys, for command lines and digests."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def to_arrow(values: np.ndarray | list[str]) -> pa.Array:
-    """Numbers or texts as an Arrow array; rows of several numbers as bytes of fixed length."""
+    """Convert numbers or texts to an Arrow array. Rows of several numbers become bytes of fixed length."""
     if isinstance(values, np.ndarray):
         numbers = np.ascontiguousarray(values)
         if numbers.ndim > 1 or numbers.dtype.names:
@@ -90,7 +90,7 @@ def to_arrow(values: np.ndarray | list[str]) -> pa.Array:
 
 
 def numpy_column(table: pa.Table, name: str) -> np.ndarray:
-    """A column without missing values, read-only; bytes of fixed length as rows of uint8."""
+    """Return a column without missing values, read-only. Bytes of fixed length become rows of uint8."""
     values = table[name].combine_chunks()
     if isinstance(values, pa.DictionaryArray):
         values = values.indices
@@ -105,19 +105,19 @@ METADATA_KEY = b"privmix"
 
 
 def add_metadata(schema: pa.Schema, info: Artefact) -> pa.Schema:
-    """The schema carrying `info` in its metadata."""
+    """Return the schema with `info` in its metadata."""
     return schema.with_metadata({METADATA_KEY: info.model_dump_json().encode()})
 
 
 def write_table(path: Path, table: pa.Table, info: Artefact) -> None:
-    """Write a Parquet file that carries `info` in its metadata."""
+    """Write a Parquet file with `info` in its metadata."""
     table = table.replace_schema_metadata(add_metadata(table.schema, info).metadata)
     with atomic_write(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
 def read_table(path: Path) -> pa.Table:
-    """Read a Parquet file of this project, or say what is wrong with it."""
+    """Read a Parquet file of this project. Raise `UserError` if it is broken or from elsewhere."""
     try:
         table = pq.ParquetFile(path).read()
     except (pa.ArrowInvalid, OSError) as error:
@@ -128,13 +128,13 @@ def read_table(path: Path) -> pa.Table:
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """The schema of a Parquet file of this project, with what it says of itself, without its rows."""
+    """Read the schema and metadata of a Parquet file of this project, without its rows."""
     with pq.ParquetFile(path) as file:
         return file.schema_arrow.with_metadata(file.metadata.metadata)
 
 
 def parse_metadata(table: pa.Table | pa.Schema, kind: type[ArtefactKind]) -> ArtefactKind:
-    """The `kind` stored in a table's metadata."""
+    """Parse the metadata of a table or schema as an artefact of class `kind`."""
     schema = table if isinstance(table, pa.Schema) else table.schema
     return kind.model_validate_json(schema.metadata[METADATA_KEY])
 
@@ -144,19 +144,19 @@ CHUNK_BYTES = 1 << 20
 
 
 class CorruptFileError(Exception):
-    """A packed file that cannot be unpacked to its end; the text says why."""
+    """A packed file that cannot be unpacked completely. The text says why."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """Size and hash of the unpacked content."""
+    """Size and SHA-256 of the unpacked content."""
 
     bytes: int
     sha256: str
 
 
 def compute_content(path: Path) -> Content:
-    """Read the file once, unpacking gzip (known by its first two bytes) on the way."""
+    """Compute size and SHA-256 in one pass. Gzip, recognised by its first two bytes, is unpacked."""
     with Path(path).open("rb") as raw:
         packed = raw.read(2) == GZIP_MAGIC
         raw.seek(0)
@@ -174,7 +174,7 @@ def compute_content(path: Path) -> Content:
 
 
 def describe_mismatch(found: Content, size: int | None, sha256: str | None) -> str | None:
-    """How the content differs from what the catalog expects, or None."""
+    """Describe how the content differs from the size and SHA-256 in the catalog; None if it does not."""
     differences = []
     if size is not None and found.bytes != size:
         differences.append(f"expected {size:,} bytes unpacked, got {found.bytes:,}")

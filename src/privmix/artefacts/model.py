@@ -8,5 +8,5 @@ class ModelFile(MechanismFile):
     """`data/models/<dataset>/<mechanism>/eps-<epsilon>.json`."""
 
     models: tuple[FittedModel, ...]
-    replay: ReplayVerdict | None = None  # of the runs that made these models; none where nothing is private
-    failure: str | None = None  # a sentence, when the mechanism cannot work on this data
+    replay: ReplayVerdict | None = None  # of the runs behind these models; None for a non-private model
+    failure: str | None = None  # why the mechanism cannot handle this dataset, as a sentence

@@ -1,4 +1,4 @@
-"""What a model or a private file states about its privacy: notice, claim with ledger, and replay verdict."""
+"""The privacy statement of a model or a private file: notice, claim with ledger, and replay verdict."""
 
 from typing import Any, Literal
 
@@ -15,46 +15,45 @@ RELEASE_NOTICE = (
     "Release: its noise comes from the operating system's entropy. "
     "Each further release of the same records costs its own ε, and the costs add up."
 )
-# Who must be trusted: a curator; nobody; or nobody, with a guarantee that hides a place among nearby ones alone.
+# central: a trusted curator. local: no trusted party. distance: no trusted party, but ε holds only for nearby places.
 Trust = Literal["central", "local", "distance"]
 
 
 def randomises_records(trust: str) -> bool:
-    """Whether each record is randomised before anyone stores it, so that no curator is trusted."""
+    """Return whether each record is randomised before it is stored, so that no curator needs to be trusted."""
     return trust in ("local", "distance")
 
 
 def holds_anywhere(trust: str) -> bool:
-    """Whether ε is for any two records, so that it may stand beside the ε of others."""
+    """Return whether ε holds for any two records, so that it is comparable with the ε of other mechanisms."""
     return trust != "distance"
 
 
 class PrivacyStatement(Artefact):
-    """The claim of one model or one private file, with the ledger that carries it."""
+    """The claim of one model or private file, and the ledger that it is computed from."""
 
     budget_epsilon: float
     budget_delta: float
-    epsilon: float  # what the ledger adds up to; infinite where nothing is private
+    epsilon: float  # computed from the ledger; infinite for a non-private model
     delta: float
     unit: Literal["record", "person"]
     relation: Literal["replace_one", "add_remove"]
     trust: Trust
-    within_m: float | None = (
-        None  # where trust is "distance": epsilon is for places no farther apart than this,
-    )
-    epsilon_anywhere: float | None = None  # and this one for any two records
+    # If trust is "distance", epsilon holds for places at most within_m metres apart, epsilon_anywhere for any two.
+    within_m: float | None = None
+    epsilon_anywhere: float | None = None
     mode: Literal["benchmark", "release"]
     accountant: str
     ledger: tuple[dict[str, Any], ...]
 
     @property
     def randomises_records(self) -> bool:
-        """Whether each record was randomised before anyone stored it."""
+        """Whether each record was randomised before it was stored."""
         return randomises_records(self.trust)
 
 
 class MechanismFile(Artefact):
-    """What every file that a mechanism made says of itself."""
+    """The fields of every file that a mechanism makes."""
 
     notice: str
     domain: Domain
@@ -65,18 +64,18 @@ class MechanismFile(Artefact):
 
 
 class ReplayVerdict(Artefact):
-    """What replaying the runs of a mechanism has shown. It fails if there is any finding."""
+    """The result of replaying the runs of a mechanism. The replay fails if there is any finding."""
 
     runs: int
-    releases: int  # all that were looked at
-    # The largest share of the claimed ε that any pair of worlds was seen to use, exactly computed; not of a release.
+    releases: int  # number of measurements that were checked
+    # The largest share of the claimed ε that any pair of worlds uses, computed exactly; None in a release.
     used: float | None
-    # A sentence each: what does not hold, where, and what is meant to hold.
+    # One sentence each: what does not hold, where, and what should hold.
     findings: list[str] = Field(default_factory=list)
-    # The first numbers of the noise over its scale; none of a release.
+    # The first noise values divided by their scale; empty in a release.
     noise: list[float] = Field(default_factory=list)
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings

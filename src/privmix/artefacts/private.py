@@ -25,17 +25,17 @@ from privmix.artefacts.privacy_statement import MechanismFile, ReplayVerdict
 class PrivateInfo(MechanismFile):
     """Schema metadata of a private Parquet."""
 
-    reports: list[int]  # how many rows each replicate has, one replicate after another
-    asked: list[dict[str, Any]]  # what each replicate was asked, where that depends on earlier answers
+    reports: list[int]  # number of rows of each replicate, in the order of the file
+    asked: list[dict[str, Any]]  # questions of each replicate, if they depend on earlier answers
     seconds: list[float]  # per replicate; not in a release
-    notes: list[str] = Field(default_factory=list)  # what a reader should know
+    notes: list[str] = Field(default_factory=list)  # remarks for readers
     replay: ReplayVerdict | None = None
     failure: str | None = None
 
 
 @contextlib.contextmanager
 def private_writer(path: Path) -> Iterator["PrivateWriter"]:
-    """A private Parquet that is written part by part, and is there only if the block succeeds."""
+    """Open a private Parquet for writing in parts. The file appears only if the block succeeds."""
     with atomic_write(path) as temporary:
         writer = PrivateWriter(temporary)
         yield writer
@@ -43,19 +43,19 @@ def private_writer(path: Path) -> Iterator["PrivateWriter"]:
 
 
 class PrivateWriter:
-    """Writes rows of reports, and at the end what the file says of itself."""
+    """Writes rows of reports, and the metadata of the file at the end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.folder = path.parent
         self._writer: pq.ParquetWriter | None = None
-        self.info: PrivateInfo | None = None  # to be set before the end
+        self.info: PrivateInfo | None = None  # must be set before `close`
 
     def write(self, columns: Mapping[str, np.ndarray]) -> None:
         """Add rows."""
         table = pa.table({name: to_arrow(values) for name, values in columns.items()})
         if self._writer is None:
-            # Bytes as bits of a dictionary's number, larger numbers byte by byte, rows of several as they are.
+            # Single bytes as dictionary indices, larger numbers split by byte, rows of several numbers unchanged.
             numbers = {n: v.itemsize for n, v in columns.items() if v.ndim == 1 and v.dtype.names is None}
             split = {name: "BYTE_STREAM_SPLIT" for name, size in numbers.items() if size > 1}
             self._writer = pq.ParquetWriter(
@@ -68,7 +68,9 @@ class PrivateWriter:
         self._writer.write_table(table)
 
     def close(self) -> None:
-        """Write the end of the file."""
+        """Write the metadata and close the file."""
+        if self.info is None:
+            raise ValueError("the private file has no metadata; set `info` before `close`")
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, pa.schema([]))
         self._writer.add_key_value_metadata({METADATA_KEY: self.info.model_dump_json().encode()})
@@ -76,7 +78,7 @@ class PrivateWriter:
 
 
 def read_private(path: Path) -> tuple[PrivateInfo, list[dict[str, np.ndarray]]]:
-    """What a private Parquet says of itself, and the columns of each replicate's reports."""
+    """Read the metadata of a private Parquet and the columns of each replicate's reports."""
     table = read_table(path)
     info = parse_metadata(table, PrivateInfo)
     columns = {name: numpy_column(table, name) for name in table.column_names}

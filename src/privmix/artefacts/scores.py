@@ -19,7 +19,7 @@ RESULT_COLUMNS = tuple(RESULT_SCHEMA.names)
 
 
 class ScoresInfo(Artefact):
-    """Schema metadata of a scores Parquet: what the report needs beside the numbers."""
+    """Schema metadata of a scores Parquet: everything that the report needs besides the numbers."""
 
     dataset: str
     mechanism: str
@@ -27,7 +27,7 @@ class ScoresInfo(Artefact):
     trust: Trust
     epsilon: float
     roc: list[tuple[float, float]]  # (false-positive rate, true-positive rate), loss attack, first replicate
-    # The same of LiRA, all shadow models as targets together.
+    # The same for LiRA, pooled over all shadow models as targets.
     lira_roc: list[tuple[float, float]] = Field(default_factory=list)
     worst_person: str | None = None
     notes: list[str] = Field(default_factory=list)
@@ -35,7 +35,7 @@ class ScoresInfo(Artefact):
 
 
 def results_table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows of results in the schema of all results."""
+    """Return rows of results as a table in the schema of all results."""
     columns = []
     for field in RESULT_SCHEMA:
         values = [row[field.name] for row in rows]

@@ -1,8 +1,8 @@
 """The catalog as a Data Package (version 2, https://datapackage.org/standard/data-package/): one resource per dataset.
 
-A resource must have data: the raw file if this machine has it, else a table with a header and no rows, whose
-description says so. URLs are listed under `sources` only: to check a resource at a URL, a validator would have to
-download it.
+A resource must have data. This is the raw file if the machine has it. Otherwise it is a table with a header and no
+rows, and the description says so. URLs are listed under `sources` only: a validator would download the file behind a
+resource's URL to check it.
 """
 
 import os
@@ -24,14 +24,14 @@ MEDIA_TYPES = {
 
 
 def describe_package(holdings: Sequence[DatasetFiles], folder: Path) -> dict[str, Any]:
-    """The descriptor of a package that lies in `folder`."""
+    """Return the descriptor of a package in `folder`."""
     return {
         "$schema": PROFILE,
         "name": "privmix-catalog",
         "title": "Datasets of the Privmix catalog",
         "description": (
-            "Bounds, resolutions and lists of values are public knowledge, stated in the catalog with their reasons; "
-            "they are not taken from the records. What lies beyond a bound is clipped to it when the data are cleaned."
+            "Bounds, resolutions and lists of values are public knowledge. The catalog states them with reasons; "
+            "they do not come from the records. Cleaning clips values outside the bounds to the bounds."
         ),
         "resources": [_resource(holding, folder) for holding in holdings],
     }
@@ -42,7 +42,9 @@ def _resource(holding: DatasetFiles, folder: Path) -> dict[str, Any]:
     where = _location(holding, folder)
     description = entry.description
     if "data" in where:
-        description += f" No rows here yet: `snakemake --cores 1 data/raw/{entry.name}.raw` makes them."
+        description += (
+            f" This copy has no rows yet; run `snakemake --cores 1 data/raw/{entry.name}.raw` to get them."
+        )
     table = "data" in where or "format" in where
     return {
         "name": entry.name,
@@ -50,7 +52,7 @@ def _resource(holding: DatasetFiles, folder: Path) -> dict[str, Any]:
         **where,
         "title": entry.title,
         "description": description,
-        **({"homepage": entry.homepage} if _is_address(entry.homepage) else {}),
+        **({"homepage": entry.homepage} if _is_url(entry.homepage) else {}),
         "licenses": [_licence(entry)],
         "sources": _sources(entry),
         **({"schema": _schema(holding, headed="data" in where)} if table else {}),
@@ -64,9 +66,9 @@ def _resource(holding: DatasetFiles, folder: Path) -> dict[str, Any]:
 
 
 def _location(holding: DatasetFiles, folder: Path) -> dict[str, Any]:
-    """Where the data are, and how they are written."""
+    """Return where the data are and how they are encoded."""
     entry, raw = holding.entry, holding.raw
-    # Parquet has its own schema and its media type says so; named a format, a validator would need a reader for it.
+    # Parquet has its own schema. If `format` named it, a validator would need a Parquet reader.
     text = {"format": "csv", "encoding": "utf-8", "dialect": _dialect(entry)}
     written = {
         "mediatype": MEDIA_TYPES[entry.reader.format],
@@ -83,7 +85,7 @@ def _location(holding: DatasetFiles, folder: Path) -> dict[str, Any]:
     stated = entry.source if isinstance(entry.source, UrlSource) else None
     return {
         "data": [[column.name for column in entry.columns]],
-        # Not `bytes` and `hash`: the catalog knows the unpacked content of a file that is not here.
+        # Not `bytes` and `hash`: the catalog states the size and hash of the unpacked content, not of the file.
         **({"contentBytes": stated.bytes} if stated and stated.bytes else {}),
         **({"contentHash": f"sha256:{stated.sha256}"} if stated and stated.sha256 else {}),
     }
@@ -96,26 +98,26 @@ def _dialect(entry: Entry) -> dict[str, Any]:
 
 
 def _licence(entry: Entry) -> dict[str, str]:
-    """A licence has a name of letters, digits, dots and hyphens, or an address."""
+    """Return the licence. Its name may contain only letters, digits, dots and hyphens."""
     spdx = entry.licence.spdx
     name = re.sub(r"[^-a-zA-Z0-9._]+", "-", spdx).strip("-")
-    address = {"path": entry.licence.url} if _is_address(entry.licence.url) else {}
-    return {"name": name or "LicenseRef-unnamed", **address, "title": spdx}
+    url = {"path": entry.licence.url} if _is_url(entry.licence.url) else {}
+    return {"name": name or "LicenseRef-unnamed", **url, "title": spdx}
 
 
 def _sources(entry: Entry) -> list[dict[str, str]]:
     source = entry.source
     if isinstance(source, UrlSource):
-        return [{"title": address, "path": address} for address in (source.url, *source.mirrors)]
+        return [{"title": url, "path": url} for url in (source.url, *source.mirrors)]
     if isinstance(source, FileSource):
-        return [{"title": f"A file of this machine, {Path(source.path).name}"}]
+        return [{"title": f"Local file {Path(source.path).name}"}]
     if isinstance(source, PackageSource):
         return [{"title": f"Python package {source.package}, {source.item}"}]
     return [{"title": f"Generator {source.generator}, seed {source.seed}, {source.rows} rows"}]
 
 
 def _schema(holding: DatasetFiles, headed: bool) -> dict[str, Any]:
-    """The declared columns; a file without a header needs all of its columns in their order."""
+    """Return the declared columns. A file without a header needs all of its columns in order."""
     entry = holding.entry
     clipped = holding.counts.clipped if holding.counts else {}
     described = {column.name: _field(column, clipped.get(column.name, 0) > 0) for column in entry.columns}
@@ -126,7 +128,7 @@ def _schema(holding: DatasetFiles, headed: bool) -> dict[str, Any]:
 
 
 def _field(column: Column, clipped: bool) -> dict[str, Any]:
-    """A column. Bounds that some values of the file are known to miss are no constraint on the file."""
+    """Describe a column. Bounds are not a constraint on the file if some values are known to lie outside them."""
     field: dict[str, Any] = {
         "name": column.name,
         "type": {"number": "number", "category": "string", "identifier": "any"}[column.type],
@@ -142,5 +144,5 @@ def _field(column: Column, clipped: bool) -> dict[str, Any]:
     return field
 
 
-def _is_address(text: str) -> bool:
+def _is_url(text: str) -> bool:
     return text.startswith(("https://", "http://"))

@@ -1,4 +1,4 @@
-"""The files that this machine has of each dataset: the raw file, and what may be shown of the clean file."""
+"""The files of each dataset on this machine: the raw file, and the public facts about the clean file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from privmix.catalog.entry import Entry, find_entries
 
 @dataclass(frozen=True)
 class RawFile:
-    """A raw file as it lies on disk; a sensitive one has no size and no hash here, for both are of the data."""
+    """A raw file on disk. Size and hash are None for sensitive data, because they depend on the data."""
 
     path: Path
     packed: bool
@@ -21,21 +21,21 @@ class RawFile:
 
 @dataclass(frozen=True)
 class DatasetFiles:
-    """An entry, its file, and what was made from it so far."""
+    """An entry, its path, and the files made from it so far."""
 
     entry: Entry
     path: Path
     raw: RawFile | None = None
     cleaned: bool = False
-    counts: RowCounts | None = None  # of the clean file, where they may be shown
-    rows: int | None = None  # number of training records, where it is public
-    content_sha256: str | None = None  # of the unpacked raw content, where it may be shown
+    counts: RowCounts | None = None  # of the clean file; None for sensitive data
+    rows: int | None = None  # number of training records, if it is public
+    content_sha256: str | None = None  # of the unpacked raw content; None for sensitive data
 
 
 def find_all_files(
     directories: Sequence[str | Path], raw: str, clean: str
 ) -> tuple[tuple[DatasetFiles, ...], tuple[str, ...]]:
-    """What is held of every good entry, and a sentence for each broken one; `raw` and `clean` are path patterns."""
+    """Find the files of all valid entries, and a sentence for each invalid one. `raw` and `clean` are path patterns."""
     found, problems = find_entries(directories)
     held = (
         find_files(entry, path, *(Path(pattern.format(dataset=entry.name)) for pattern in (raw, clean)))
@@ -45,7 +45,7 @@ def find_all_files(
 
 
 def find_files(entry: Entry, path: Path, raw: Path, clean: Path) -> DatasetFiles:
-    """Look for the dataset's files. Of sensitive data nothing is told that is not public without them."""
+    """Find the files of a dataset. For sensitive data the result holds only public facts."""
     file = _raw_file(raw, entry.visibility == "sensitive") if raw.is_file() else None
     if not clean.is_file():
         return DatasetFiles(entry, path, file)

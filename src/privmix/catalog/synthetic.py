@@ -1,9 +1,9 @@
-"""Check-ins with a known ground truth; the same seed gives the same records on every machine.
+"""Check-ins with a known ground truth. The same seed gives the same records on every machine.
 
-The world: ten cities with sizes falling off as 1/rank (Zipf), each with its region a Gaussian cloud of venues.
-A venue's popularity falls off as 1/rank^0.2, so exact coordinates repeat. People have a heavy-tailed number of
-check-ins (Pareto tail 1.2), mostly in their home city. A few check-ins lie anywhere in the north.
-One person, `isolated-1`, has exactly one record, more than 4,000 km from every other record: the worst case to track.
+There are ten cities. Their sizes fall off as 1/rank (Zipf), and each city is a Gaussian cloud of venues. The popularity
+of a venue falls off as 1/rank^0.2, so exact coordinates repeat. Persons have a heavy-tailed number of check-ins (Pareto
+tail 1.2), mostly in their home city. A few check-ins lie anywhere in the north. One person, `isolated-1`, has exactly
+one record, more than 4,000 km from every other record. This person is the worst case for attacks.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-AT_NIGHT = 0.3  # probability that a check-in answers yes to `at_night`
+AT_NIGHT = 0.3  # probability of yes in `at_night`
 BACKGROUND = 0.03  # share of check-ins that lie anywhere
-AT_HOME = 0.85  # share of a person's city check-ins that are made in the home city
+AT_HOME = 0.85  # share of a person's city check-ins in the home city
 VENUES = 12_000
 MOST_CHECKINS = 200
 ISOLATED_PERSON = "isolated-1"
@@ -38,16 +38,16 @@ CITIES = {
 
 @dataclass(frozen=True)
 class Truth:
-    """The mixture that venues and check-ins come from, in degrees (latitude, longitude)."""
+    """The mixture behind the check-ins, in degrees (latitude, longitude)."""
 
-    weights: np.ndarray  # (K,) shares of the check-ins; they and the background share add up to one
+    weights: np.ndarray  # (K,) shares of the check-ins; together with the background they add up to one
     means: np.ndarray  # (K, 2)
     covariances: np.ndarray  # (K, 2, 2)
     background: float
 
 
 def truth() -> Truth:
-    """The ground truth. It does not depend on the seed."""
+    """Return the ground truth. It does not depend on the seed."""
     sizes = 1 / np.arange(1, len(CITIES) + 1)
     means, covariances = [], []
     for latitude, longitude, long_axis, short_axis, angle in CITIES.values():
@@ -66,7 +66,7 @@ def truth() -> Truth:
 
 
 def checkins(seed: int, rows: int) -> pa.Table:
-    """Exactly `rows` check-ins in random order: person, latitude, longitude, at_night."""
+    """Draw exactly `rows` check-ins in random order: person, latitude, longitude, at_night."""
     rng = np.random.default_rng(seed)
     world = truth()
     shares = world.weights / world.weights.sum()
@@ -93,7 +93,7 @@ def checkins(seed: int, rows: int) -> pa.Table:
 
 
 def _people(rng: np.random.Generator, rows: int) -> np.ndarray:
-    """Whose each check-in is; counts are floored Pareto draws, and the last person gets what is left."""
+    """Draw the person of each check-in. Counts are floored Pareto draws; the last person gets the rest."""
     counts = np.minimum((1 - rng.random(rows)) ** (-1 / 1.2), MOST_CHECKINS).astype(np.int64)
     return np.repeat(np.arange(rows), counts)[:rows]
 
@@ -103,7 +103,7 @@ def _draw(rng: np.random.Generator, shares: np.ndarray, size: int) -> np.ndarray
 
 
 def _at_venues(rng: np.random.Generator, world: Truth, shares: np.ndarray, city: np.ndarray) -> np.ndarray:
-    """The coordinates of a venue, drawn by popularity, for each check-in's city."""
+    """Draw a venue in the city of each check-in, by popularity, and return its coordinates."""
     places = np.empty((len(city), 2))
     for index, share in enumerate(shares):
         size = round(VENUES * share)
@@ -111,12 +111,12 @@ def _at_venues(rng: np.random.Generator, world: Truth, shares: np.ndarray, city:
         venues = world.means[index] + rng.standard_normal((size, 2)) @ root.T
         popularity = np.arange(1, size + 1) ** -0.2
         here = city == index
-        places[here] = venues[_draw(rng, popularity / popularity.sum(), np.count_nonzero(here))]
+        places[here] = venues[_draw(rng, popularity / popularity.sum(), int(np.count_nonzero(here)))]
     return places
 
 
 def _background(rng: np.random.Generator, size: int) -> np.ndarray:
-    """Uniform by area between two latitudes."""
+    """Draw places uniformly by area between two latitudes."""
     low, high = np.sin(np.radians(BACKGROUND_LATITUDES))
     latitude = np.degrees(np.arcsin(low + (high - low) * rng.random(size)))
     return np.column_stack([latitude, 360 * rng.random(size) - 180])

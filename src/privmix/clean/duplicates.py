@@ -10,13 +10,12 @@ from privmix.clean.persons import hash64
 
 
 def row_fingerprints(batch: Batch) -> np.ndarray:
-    """A 64-bit hash of each row over all declared columns; rows with equal values have equal ones.
+    """Return a 64-bit hash of each row over all declared columns. Rows with equal values have equal hashes.
 
-    Of n distinct rows some two collide with probability below n²/2^65: 1e-6 for 6 million.
+    Among n distinct rows, the probability of any collision is below n²/2^65: 1e-6 for 6 million rows.
     """
-    words = [
-        (values + 0.0).view(np.uint64) for values in batch.numbers.values()
-    ]  # + 0.0 makes -0.0 equal 0.0
+    # + 0.0 turns -0.0 into 0.0
+    words = [(values + 0.0).view(np.uint64) for values in batch.numbers.values()]
     words += [codes.astype(np.uint64) for codes in batch.codes.values()]
     words += [hash64(texts, hashlib.blake2b(digest_size=8)) for texts in batch.identifiers.values()]
     if not len(batch.lines):
@@ -29,7 +28,7 @@ def row_fingerprints(batch: Batch) -> np.ndarray:
 
 
 def duplicate_rows(fingerprint: np.ndarray) -> np.ndarray:
-    """Which rows have the fingerprint of an earlier row."""
+    """Return which rows have the fingerprint of an earlier row."""
     order = np.argsort(fingerprint, kind="stable")
     repeated = np.zeros(len(fingerprint), dtype=bool)
     repeated[order[1:]] = fingerprint[order[1:]] == fingerprint[order[:-1]]

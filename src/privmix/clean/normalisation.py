@@ -1,9 +1,9 @@
 """The map from original units into the unit ball, from public bounds only.
 
-normalised = (value - centre) * scale. With d coordinates, each coordinate that is not geographic gets the half
-width 1/√d. The g geographic coordinates are isotropic in metres: a degree of longitude counts cos(latitude at
-the centre of the public box) times a degree of latitude, and one further scale gives the block the half
-diagonal √(g/d). So a corner of the public box has norm √((d-g)/d + g/d) = 1.
+normalised = (value - centre) * scale. With d coordinates, each coordinate that is not geographic gets the half width
+1/√d. The g geographic coordinates are isotropic in metres: a degree of longitude counts as cos(latitude at the centre
+of the public box) degrees of latitude. One common scale gives this block the half diagonal √(g/d). So a corner of the
+public box has norm √((d-g)/d + g/d) = 1.
 """
 
 import math
@@ -15,16 +15,16 @@ from privmix.artefacts.domain import Axis
 from privmix.catalog.entry import Column, Entry
 from privmix.errors import UserError
 
-_INSIDE = 1 - 1e-12  # so that rounding cannot push a corner out of the ball
+_INSIDE = 1 - 1e-12  # keeps the corners inside the ball despite rounding
 
 
 def build_axes(entry: Entry) -> tuple[Axis, ...]:
-    """The coordinates of the mixture, from the bounds that the entry states."""
+    """Return the coordinates of the mixture, from the bounds in the entry."""
     return axes_of_columns([entry.column(name) for name in entry.coordinates], entry.name)
 
 
 def axes_of_columns(columns: Sequence[Column], where: str) -> tuple[Axis, ...]:
-    """Return the coordinates for these number columns; an error names `where` they come from."""
+    """Return the coordinates of these number columns; an error says `where` they come from."""
     share = _INSIDE / math.sqrt(len(columns))
     ratios = _metres_ratios(columns, where)
     block = math.hypot(
@@ -50,28 +50,31 @@ def axes_of_columns(columns: Sequence[Column], where: str) -> tuple[Axis, ...]:
 
 
 def clip(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values drawn to the public bounds, and how many were outside in each column."""
+    """Clip values to the public bounds. Return them and the number of values outside in each column."""
     outside = np.count_nonzero((values < lower) | (values > upper), axis=0)
     return np.clip(values, lower, upper), outside
 
 
 def _centre(column: Column) -> float:
-    return column.lower + (column.upper - column.lower) / 2
+    lower, upper = column.bounds
+    return lower + (upper - lower) / 2
 
 
 def _half_width(column: Column) -> float:
-    """About the centre as it was rounded."""
-    return max(column.upper - _centre(column), _centre(column) - column.lower)
+    """Return the largest distance of a bound from the rounded centre."""
+    lower, upper = column.bounds
+    return max(upper - _centre(column), _centre(column) - lower)
 
 
 def _metres_ratios(columns: Sequence[Column], where: str) -> dict[str, float]:
-    """Metres per degree of each geographic column, relative to a degree of latitude."""
+    """Return the metres per degree of each geographic column, relative to a degree of latitude."""
     latitudes = [column for column in columns if column.geographic == "latitude"]
     for column in latitudes:
-        if column.lower < -90 or column.upper > 90:
+        lower, upper = column.bounds
+        if lower < -90 or upper > 90:
             raise UserError(
-                f"{where}: column {column.name!r} is a latitude with bounds [{column.lower:g}, "
-                f"{column.upper:g}]; a latitude lies in [-90, 90], mend its bounds."
+                f"{where}: column {column.name!r} is a latitude with bounds [{lower:g}, {upper:g}]; "
+                "a latitude lies in [-90, 90], so correct its bounds."
             )
     middle = sum(map(_centre, latitudes)) / len(latitudes) if latitudes else 0.0
     return {

@@ -1,7 +1,7 @@
 """Persons: keyed pseudonyms, and the split into training and held-out records by person.
 
-A pseudonym is a keyed hash whose key is a local secret and never leaves this machine. The split hashes the person
-with the master seed, so it is the same on every clone, and all records of a person are on one side.
+A pseudonym is a keyed hash. The key is a secret of this machine and never leaves it. The split hashes the person id
+with the master seed. So it is the same on every clone, and all records of a person are on one side.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ KEY_BYTES = 32
 
 
 def load_or_create_key(path: Path) -> bytes:
-    """The key stored at `path`; made at first use, readable by its owner alone.
+    """Read the key at `path`, or create it at first use. Only its owner can read it.
 
-    A new key is written beside and linked into place, so that of several jobs that start at once one makes it
-    and all read the same whole key.
+    A new key is written to a temporary file and then linked to `path`. So if several jobs start at the same time, all
+    of them read the same complete key.
     """
     path = Path(path)
     if not path.exists():
@@ -42,18 +42,18 @@ def load_or_create_key(path: Path) -> bytes:
     if len(key) != KEY_BYTES:
         raise UserError(
             f"{path} holds {len(key)} bytes; a pseudonym key has {KEY_BYTES}. "
-            "Delete it together with data/clean, and a new one is made."
+            "Delete it together with data/clean; the next run creates a new key."
         )
     return key
 
 
 def pseudonymise(ids: pa.Array, key: bytes, dataset: str) -> np.ndarray:
-    """The (n,) uint64 pseudonyms of people; the same person has another one in another dataset."""
+    """Return pseudonyms of persons, (n,) uint64. A person has a different pseudonym in each dataset."""
     return hash64(ids, hashlib.blake2b(f"{dataset}\0".encode(), key=key, digest_size=8))
 
 
 def hash64(texts: pa.Array, state: "hashlib.blake2b") -> np.ndarray:
-    """The (n,) uint64 hashes of `texts` under `state`: a BLAKE2b of 8 bytes that has its key and prefix."""
+    """Return hashes of `texts`, (n,) uint64. `state` is an 8-byte BLAKE2b that already has its key and prefix."""
     encoded = texts.dictionary_encode()
     digests = []
     for text in encoded.dictionary.to_pylist():
@@ -69,23 +69,23 @@ _MOST_SHARE = 0.5
 
 
 def holdout_share(rows: int) -> float:
-    """Share of the people to hold out: 5 %, more where that is fewer than about 500 records, at most half."""
+    """Return the share of persons to hold out: 5 %, or more to reach about 500 records, but at most half."""
     return min(max(_LEAST_SHARE, _LEAST_ROWS / rows), _MOST_SHARE)
 
 
 def person_draws(ids: pa.Array, master_seed: int, dataset: str) -> np.ndarray:
-    """One uniform draw per person id as uint64: 2^64 times a number in [0, 1)."""
+    """Return one uniform draw per person id as uint64: 2^64 times a number in [0, 1)."""
     return hash64(ids, hashlib.blake2b(f"{master_seed}\0{dataset}\0".encode(), digest_size=8))
 
 
 def holdout_rows(
     person: np.ndarray, draw: np.ndarray, isolated: np.ndarray, rows: int, dataset: str
 ) -> np.ndarray:
-    """Which rows are held out, the share being that of `rows`. Isolated people never are; no side is left empty.
+    """Return which rows to hold out: the share for `rows` rows. Isolated persons are never held out.
 
-    `rows` is the public number of rows where there is one: a share that followed the private number would move
-    other people between the parts when one record is added.
-    Where chance leaves a side empty, the person with the least (greatest) draw changes sides.
+    `rows` is the public number of rows if there is one. If the share depended on the private number, one added record
+    would move other persons between training and held-out records.
+    No side is empty: if chance leaves one empty, the person with the smallest (largest) draw changes sides.
     """
     movable = ~np.isin(person, isolated)
     holdout = movable & (draw < np.uint64(int(holdout_share(rows) * 2**64)))
@@ -94,9 +94,9 @@ def holdout_rows(
     if holdout.all():
         holdout = draw != draw.max()
     if holdout.all() or not holdout.any():
-        people = len(np.unique(person))
+        persons = len(np.unique(person))
         raise UserError(
-            f"{dataset}: {len(person)} usable row(s) of {people} {'person' if people == 1 else 'people'}; "
-            "a train and a holdout part need at least two people, of whom one is not isolated."
+            f"{dataset}: {len(person)} usable row(s) of {persons} person{'s' if persons != 1 else ''}; the split into "
+            "training and held-out records needs at least two persons, of which at least one is not isolated."
         )
     return holdout

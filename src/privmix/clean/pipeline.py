@@ -1,9 +1,9 @@
 """Raw file to clean Parquet in two streaming passes, in the order of the source.
 
-The first pass reads, clips and normalises into an unnamed temporary file, and keeps three words per row in memory
-(pseudonym, draw of the split, fingerprint if duplicates are dropped). These decide which rows stay and in which part.
-The second pass writes them. Only the complete clean file appears under its name. Dropped and clipped rows are counted
-by reason, and checked against what the entry tolerates and expects.
+The first pass reads, clips and normalises the rows into a temporary file. It keeps three words per row in memory:
+pseudonym, draw of the split, and fingerprint if duplicates are dropped. These decide which rows to keep and on which
+side of the split. The second pass writes the kept rows. The clean file appears only when it is complete. Dropped and
+clipped rows are counted by reason. Counts are checked against the tolerated and expected numbers in the entry.
 """
 
 import tempfile
@@ -46,7 +46,7 @@ class RowCounter:
     clipped: Counter[str] = field(default_factory=Counter)  # by column
 
     def add_bad(self, rows: Iterable[BadRow]) -> None:
-        """Count rows that could not be read; the first few are kept to be shown."""
+        """Count rows that cannot be read, and keep the first few for a message."""
         for row in rows:
             self.bad[row.reason] += 1
             if len(self.first_bad) < _BAD_ROWS_SHOWN:
@@ -54,7 +54,7 @@ class RowCounter:
 
 
 def check_bad_share(tally: RowCounter, entry: Entry) -> None:
-    """Raise when more rows are bad than the entry tolerates, and show the first of them."""
+    """Raise if more rows are bad than the entry tolerates, and show the first of them."""
     bad = tally.bad.total()
     tolerated = entry.reader.tolerated_bad_share
     if bad <= tolerated * tally.read:
@@ -62,15 +62,15 @@ def check_bad_share(tally: RowCounter, entry: Entry) -> None:
     shown = "\n".join(f"  line {row.line}: {_bad_row_reason(row)}: {row.text}" for row in tally.first_bad)
     raise UserError(
         f"{entry.name}: {bad:,} of {tally.read:,} rows cannot be read ({format_counts(tally.bad)}), more than the "
-        f"share of {tolerated:g} that reader.tolerated_bad_share allows; mend the file, or the catalog entry. "
+        f"share of {tolerated:g} that reader.tolerated_bad_share allows; correct the file or the catalog entry. "
         f"The first are:\n{shown}"
     )
 
 
 def check_expected_counts(read: int, persons: int, entry: Entry) -> None:
-    """Raise unless the file has as many rows and people as are publicly known.
+    """Check that the file has the public numbers of rows and persons.
 
-    Where neighbours may differ in a number it is private, and the public figure is only near it: there is no check.
+    A number in which neighbouring datasets may differ is private. Its public value is approximate and not checked.
     """
     for what, got, expected, public in (
         ("rows", read, entry.expected.rows, entry.privacy.rows_are_public),
@@ -79,12 +79,12 @@ def check_expected_counts(read: int, persons: int, entry: Entry) -> None:
         if public and expected is not None and got != expected:
             raise UserError(
                 f"{entry.name}: the raw file has {got:,} {what}, but expected.{what} in the catalog entry is "
-                f"{expected:,}; download it again, or mend the entry."
+                f"{expected:,}; download it again or correct the entry."
             )
 
 
 def format_counts(counts: dict[str, int]) -> str:
-    """Counts in a sentence: `missing value 3, not a number 1`."""
+    """Return counts as text: `missing value 3, not a number 1`."""
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
 
 
@@ -94,7 +94,7 @@ def _bad_row_reason(row: BadRow) -> str:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What is remembered of every readable row."""
+    """The three words per readable row that stay in memory."""
 
     person: np.ndarray
     draw: np.ndarray
@@ -104,7 +104,7 @@ class _Rows:
 def clean(
     entry: Entry, raw: Path, output: Path, *, master_seed: int, key: bytes, overridden: bool = False
 ) -> CleanInfo:
-    """Write the clean Parquet of the raw file; `overridden` says that it stands in for the entry's own source."""
+    """Write the clean Parquet of the raw file. `overridden`: the raw file replaces the source of the entry."""
     axes = public_axes(entry)
     tally = RowCounter()
     Path(output).parent.mkdir(parents=True, exist_ok=True)
@@ -151,7 +151,7 @@ def _spool(
     master_seed: int,
     key: bytes,
 ) -> _Rows:
-    """First pass: normalised coordinates and codes into `spool`, the rest is remembered."""
+    """First pass: write normalised coordinates and codes to `spool`, and return what stays in memory."""
     schema = _record_columns(clean_schema(len(axes), entry.attributes))
     lower, upper, centre, scale = (
         np.array([getattr(axis, name) for axis in axes]) for name in ("lower", "upper", "centre", "scale")
@@ -179,7 +179,7 @@ def _spool(
 
 
 def _person_ids(entry: Entry, batch: Batch, key: bytes) -> tuple[pa.Array, np.ndarray]:
-    """Original id and pseudonym of each row's person; without a person column each line is its own person."""
+    """Return original id and pseudonym of each row's person. Without a person column, each line is its own person."""
     if entry.privacy.person_column is None:
         return pa.array(batch.lines).cast(pa.string()), batch.lines.astype(np.uint64)
     ids = batch.identifiers[entry.privacy.person_column]
@@ -187,7 +187,7 @@ def _person_ids(entry: Entry, batch: Batch, key: bytes) -> tuple[pa.Array, np.nd
 
 
 def _select_rows(entry: Entry, rows: _Rows) -> tuple[np.ndarray, dict[str, int]]:
-    """Which readable rows stay, and how many were dropped for which reason."""
+    """Return which readable rows to keep, and the number of dropped rows by reason."""
     kept = np.ones(len(rows.person), dtype=bool)
     dropped = {}
     if rows.fingerprint is not None:
@@ -201,9 +201,10 @@ def _select_rows(entry: Entry, rows: _Rows) -> tuple[np.ndarray, dict[str, int]]
 
 
 def _isolated_pseudonyms(entry: Entry, person: np.ndarray, key: bytes, overridden: bool) -> np.ndarray:
-    """Pseudonyms of the isolated people, who have one record each.
+    """Return the pseudonyms of the isolated persons, who have one record each.
 
-    Others are left out in a stand-in file, and where a person may come and go: a complaint would tell that they did.
+    A person with another number of records is an error. But they are only left out if the raw file is a replacement, or
+    if neighbouring datasets may differ in their number of rows: then an error would reveal who is in the data.
     """
     known = pseudonymise(pa.array(entry.isolated, pa.string()), key, entry.name)
     records = np.array([np.count_nonzero(person == pseudonym) for pseudonym in known], dtype=np.int64)
@@ -211,17 +212,19 @@ def _isolated_pseudonyms(entry: Entry, person: np.ndarray, key: bytes, overridde
         for name, count in zip(entry.isolated, records, strict=True):
             if count != 1:
                 raise UserError(
-                    f"{entry.name}: the isolated person {name!r} has {count} records in the raw file, "
-                    "exactly one was expected; mend `isolated` in the catalog entry."
+                    f"{entry.name}: the isolated person {name!r} has {count} records in the raw file "
+                    "instead of one; correct `isolated` in the catalog entry."
                 )
     return known[records == 1]
 
 
 def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
-    """What is public. Where neighbours differ in their number of records, a public figure stands for it."""
+    """Return what is public. If neighbouring datasets differ in their number of records, use the expected number."""
     privacy, rows, persons = entry.privacy, train, None
     if not privacy.rows_are_public:
-        kept, part = entry.expected.rows, 1 - holdout_share(entry.expected.rows)
+        kept = entry.expected.rows
+        assert kept is not None  # `Entry` requires it
+        part = 1 - holdout_share(kept)
         if privacy.unit == "person" and entry.expected.persons is not None:
             kept = min(kept, entry.expected.persons * privacy.max_records_per_person)
             persons = round(entry.expected.persons * part)
@@ -244,14 +247,14 @@ def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
 
 
 def _record_columns(schema: pa.Schema) -> pa.Schema:
-    """The columns of the clean file that come from the record alone: coordinates and codes."""
+    """Return the columns of the clean file that come from the record alone: coordinates and codes."""
     return pa.schema([field for field in schema if field.name not in ("person", "split")])
 
 
 def _write(
     spool: BinaryIO, path: Path, info: CleanInfo, person: np.ndarray, kept: np.ndarray, holdout: np.ndarray
 ) -> None:
-    """Second pass: the rows that stay, with their person and their part."""
+    """Second pass: write the kept rows with person and split."""
     attributes = tuple(attribute.name for attribute in info.domain.attributes)
     schema = add_metadata(clean_schema(len(info.domain.axes), attributes), info)
     parts = pa.array(["train", "holdout"])

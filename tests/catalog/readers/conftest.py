@@ -1,4 +1,4 @@
-"""A small entry with one column of each type, and a way to read a file by it."""
+"""A small entry with one column of each type, and a fixture that reads a file with it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Read:
-    """All batches of a file put together."""
+    """All batches of a file, concatenated."""
 
     who: list[str]
     height: list[float]

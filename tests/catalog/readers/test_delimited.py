@@ -1,4 +1,4 @@
-"""CSV files as people really have them: each is read right, or refused with a sentence."""
+"""CSV files from practice: each is read correctly, or refused with one sentence."""
 
 import csv
 import gzip
@@ -40,7 +40,7 @@ def test_a_plain_file_gives_its_values_and_line_numbers(read):
         "blank-line-before", "quoted", "spaces", "other-order-and-more-columns",
     ],
 )  # fmt: skip
-def test_the_dress_of_a_file_does_not_change_its_values(read, content):
+def test_the_formatting_of_a_file_does_not_change_its_values(read, content):
     got = read(content)
     assert (got.who, got.height, got.smokes, got.bad) == (["a", "b"], [170.5, 180.0], [0, 1], [])
 
@@ -50,7 +50,7 @@ def test_the_delimiter_comes_from_the_entry(read):
     assert got.height == [170.5, 180.0]
 
 
-def test_a_delimiter_that_cannot_be_one_is_refused(read):
+def test_an_invalid_delimiter_is_refused(read):
     with pytest.raises(UserError, match="delimiter"):
         read(GOOD, reader={"format": "csv", "delimiter": "–"})
 
@@ -72,7 +72,7 @@ def test_a_delimiter_that_cannot_be_one_is_refused(read):
     ],
 )
 @pytest.mark.parametrize("neighbour", [b"180", b"word"], ids=["alone", "beside-another-bad-value"])
-def test_what_is_no_finite_number_makes_its_row_bad(read, field, reason, neighbour):
+def test_a_value_that_is_not_a_finite_number_makes_its_row_bad(read, field, reason, neighbour):
     got = read(b"who,height,smokes\na,170,no\nb," + field + b",yes\nc," + neighbour + b",no\n")
     assert (got.lines[0], got.who[0], got.height[0]) == (2, "a", 170.0)
     assert got.faults[0] == (3, reason)
@@ -96,7 +96,7 @@ def test_an_empty_or_unknown_category_and_an_empty_person_are_bad(read):
     assert (got.who, got.height, got.smokes, got.lines) == (["d"], [4.0], [1], [5])
 
 
-def test_an_empty_category_counts_as_what_the_entry_names(read, entry):
+def test_an_empty_category_counts_as_the_value_in_the_entry(read, entry):
     columns = [column.model_dump() for column in entry().columns]
     columns[2]["missing"] = "unknown"
     got = read(b"who,height,smokes\na,1,\nb,2,often\n", columns=columns)
@@ -104,11 +104,11 @@ def test_an_empty_category_counts_as_what_the_entry_names(read, entry):
     assert got.faults == [(3, "unknown category")]
 
 
-def test_an_identifier_that_is_no_person_may_be_empty(read):
+def test_an_identifier_that_is_not_the_person_may_be_empty(read):
     assert read(b"who,height,smokes\n,1,no\n", privacy={}).who == [""]
 
 
-def test_rows_with_a_wrong_field_count_are_bad_and_line_numbers_stay_true(read):
+def test_rows_with_a_wrong_field_count_are_bad_and_line_numbers_stay_correct(read):
     got = read(b"who,height,smokes\na,1,no\n\nb,2\nc,3,no,4\nd,x,no\ne,5,yes\n")
     assert got.faults == [(4, "wrong field count"), (5, "wrong field count"), (6, "not a number")]
     assert (got.who, got.lines) == (["a", "e"], [2, 7])
@@ -142,7 +142,7 @@ def test_a_stray_quote_spoils_its_own_line_only(read):
     assert got.who == ["b", "d"]
 
 
-def test_a_quote_that_opens_behind_another_in_a_line_swallows_nothing(read):
+def test_a_second_open_quote_in_a_line_swallows_nothing(read):
     got = read(b'who,height,smokes\na"x,"1,no\nb,2,yes\nc,3,no\n')
     assert [line for line, _ in got.faults] == [2]
     assert got.who == ["b", "c"]
@@ -154,7 +154,7 @@ def test_a_lone_carriage_return_makes_a_bad_row_not_two_rows(read):
     assert (got.who, got.lines) == (["c"], [3])
 
 
-def test_two_faults_that_cancel_in_the_number_of_rows_are_both_seen(read):
+def test_two_faults_that_cancel_in_the_number_of_rows_are_both_found(read):
     got = read(b'who,height,smokes\na,1,no\rb,2,yes\nc"x,"3,no\nd,4,yes\n')
     assert [line for line, _ in got.faults] == [2, 3]
     assert (got.who, got.lines) == (["d"], [4])
@@ -165,13 +165,13 @@ def test_lines_are_counted_from_the_top_of_the_file(read):
     assert (got.lines, got.faults) == ([5], [(6, "not a number")])
 
 
-def test_a_field_of_a_megabyte_is_only_a_long_field(read):
+def test_a_field_of_a_megabyte_is_read(read):
     note = b"x" * 10**6
     got = read(b'who,height,smokes,note\n"a",1,no,"' + note + b'"\nb,2,no,"\n' + note + b'"\nc,3,no,' + note)
     assert (got.who, got.bad) == (["a", "b", "c"], [])
 
 
-def test_a_quote_open_at_the_end_of_a_block_goes_on_in_the_next(read, monkeypatch):
+def test_a_quote_open_at_the_end_of_a_block_continues_in_the_next(read, monkeypatch):
     content = b'who,height,smokes\nx"y,1,"no\nb,2,no\nc,3,yes\n'
     whole = read(content)
     assert [line for line, _ in whole.faults] == [2]
@@ -180,7 +180,7 @@ def test_a_quote_open_at_the_end_of_a_block_goes_on_in_the_next(read, monkeypatc
 
 
 @pytest.mark.parametrize("block", [1, 7, 64, 1000])
-def test_the_cut_into_blocks_does_not_show(read, monkeypatch, block):
+def test_the_size_of_blocks_does_not_change_the_result(read, monkeypatch, block):
     drawn = random.Random(3)
     choices = ["a", "ü", 'q"q', "x, y", "two\nlines", "cr\r\nlf", ""]
     text = io.StringIO()
@@ -205,7 +205,7 @@ def test_the_cut_into_blocks_does_not_show(read, monkeypatch, block):
     assert len({row.reason for row in whole.bad}) == 5
 
 
-def test_arrow_and_the_csv_module_read_alike(read, monkeypatch):
+def test_arrow_and_the_csv_module_agree(read, monkeypatch):
     content = b'who,height,smokes\na,1,no\n"b ""B""",2,yes\n\nc,x,no\nd,4\n"e,e",5,no\r\nf,6,?\n'
     fast = read(content)
     monkeypatch.setattr(delimited, "_each_line_is_a_record", lambda block, layout: False)
@@ -219,9 +219,9 @@ def test_arrow_and_the_csv_module_read_alike(read, monkeypatch):
         (b"", "is empty"),
         (b"\n\n", "no header row"),
         (b"\xef\xbb\xbf", "no header row"),
-        (b"who,height,smokes\n", "holds no rows"),
-        (b"who,height,smokes", "holds no rows"),
-        (b"who,height,smokes\n\n\n", "holds no rows"),
+        (b"who,height,smokes\n", "contains no rows"),
+        (b"who,height,smokes", "contains no rows"),
+        (b"who,height,smokes\n\n\n", "contains no rows"),
         (b"who,heigth,smokes\na,1,no\n", r"'height'.*'who', 'heigth', 'smokes'.*did you mean 'heigth'"),
         (b"who;height;smokes\na;1;no\n", r"'who' .* is not in the file, which has 'who;height;smokes'"),
         (b"who,height,smokes,height\na,1,no,2\n", "two columns are named 'height'"),
@@ -233,7 +233,7 @@ def test_arrow_and_the_csv_module_read_alike(read, monkeypatch):
         (b"\x1f\x8b garbage", "broken gzip file"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(read, content, sentence):
+def test_an_unusable_file_is_refused_with_one_sentence(read, content, sentence):
     with pytest.raises(UserError, match=sentence) as refused:
         read(content)
     assert "\n" not in str(refused.value)
@@ -246,7 +246,7 @@ def test_the_byte_offset_of_a_wrong_byte_counts_over_blocks(read, monkeypatch):
         read(content)
 
 
-def test_a_file_that_is_not_there_is_a_sentence(tmp_path, entry):
+def test_a_missing_file_is_one_sentence(tmp_path, entry):
     with pytest.raises(UserError, match="is not a file"):
         list(read_batches(tmp_path / "none.csv", entry()))
 

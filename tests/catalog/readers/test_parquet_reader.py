@@ -1,4 +1,4 @@
-"""Parquet files obey the same rules as text: same values, same reasons, same sentences."""
+"""Parquet files follow the same rules as text: same values, same reasons, same messages."""
 
 import datetime
 import decimal
@@ -63,12 +63,12 @@ def test_nulls_and_not_numbers_are_bad_rows_with_their_reason(read):
     assert got.bad[1].text == "who=c, height=None, smokes=no"
 
 
-def test_text_in_a_number_is_a_bad_row_as_in_a_csv(read):
+def test_text_in_a_number_is_a_bad_row_as_in_csv(read):
     got = read(packed(GOOD | {"height": ["170", "tall"]}), reader=PARQUET)
     assert (got.height, got.faults) == ([170.0], [(2, "not a number")])
 
 
-def test_row_numbers_go_on_over_row_groups(read):
+def test_row_numbers_continue_across_row_groups(read):
     rows = 200_000
     heights = [1.0] * rows
     heights[-1] = None
@@ -85,14 +85,14 @@ def test_row_numbers_go_on_over_row_groups(read):
         (b"who,height,smokes\na,1,no\n", "is not a Parquet file"),
         (packed(GOOD)[:-20], "is not a Parquet file"),
         (packed({"who": ["a"], "height": [1.0]}), r"'smokes' .* is not in the file, which has 'who', 'height'"),
-        (packed(GOOD | {"height": [datetime.date(2020, 1, 1)] * 2}), r"'height' is stored as date32.* no number"),
-        (packed(GOOD | {"height": [True, False]}), "'height' is stored as bool, which is no number"),
-        (packed(GOOD | {"who": [[1], [2]]}), "'who' is stored as list.*, which is no identifier"),
+        (packed(GOOD | {"height": [datetime.date(2020, 1, 1)] * 2}), r"'height' is stored as date32.* as type number"),
+        (packed(GOOD | {"height": [True, False]}), "'height' is stored as bool, which cannot be read as type number"),
+        (packed(GOOD | {"who": [[1], [2]]}), "'who' is stored as list.*, which cannot be read as type identifier"),
         (packed({name: values[:0] for name, values in GOOD.items()} | {"height": pa.array([], pa.float64()),
-         "who": pa.array([], pa.string()), "smokes": pa.array([], pa.string())}), "holds no rows"),
+         "who": pa.array([], pa.string()), "smokes": pa.array([], pa.string())}), "contains no rows"),
     ],
 )  # fmt: skip
-def test_a_file_that_cannot_be_used_is_refused_with_a_sentence(read, content, sentence):
+def test_an_unusable_file_is_refused_with_one_sentence(read, content, sentence):
     with pytest.raises(UserError, match=sentence):
         read(content, reader=PARQUET)
 

@@ -69,7 +69,7 @@ def test_only_the_fields_of_the_format_can_be_declared(tmp_path, checkins):
         list(read_batches(path, checkins(columns)))
 
 
-def test_an_empty_file_is_a_sentence(tmp_path, checkins):
+def test_an_empty_file_is_one_sentence(tmp_path, checkins):
     path = tmp_path / "checkins.raw"
     path.touch()
     with pytest.raises(UserError, match="is empty"):

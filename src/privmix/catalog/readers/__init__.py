@@ -1,1 +1,1 @@
-"""Readers of raw files: one module per format, and `base` with what they share."""
+"""Readers of raw files: one module per format, and `base` with their shared parts."""

@@ -1,19 +1,19 @@
-"""What all readers share: open the raw file, yield batches of rows, check each value against the entry.
+"""Shared parts of all readers: open the raw file, yield batches of rows, check each value against the entry.
 
-A reader yields the rows as they stand in the file (`RawBatch`); `read_batches` converts them to finite numbers,
-category codes and identifiers (`Batch`). Every unreadable row is kept with its reason and line. White space around a
-field is ignored. A row is good if each of its declared columns is; only an identifier that is not the person column
-may be empty.
+A reader yields the rows as they are in the file (`RawBatch`). `read_batches` converts them to finite numbers, category
+codes and identifiers (`Batch`), and keeps every bad row with its reason and line. White space around a field is
+ignored. A row is good if all its declared columns are good. Only an identifier that is not the person column may be
+empty.
 """
 
 import contextlib
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -27,13 +27,13 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @contextlib.contextmanager
-def open_raw(path: Path) -> Iterator[BinaryIO]:
-    """A stream over the unpacked content of `path`."""
+def open_raw(path: Path) -> Iterator[io.BufferedIOBase]:
+    """Open a stream over the unpacked content of `path`."""
     if not Path(path).is_file():
-        raise UserError(f"{path} is not a file; download the dataset, or mend the path.")
+        raise UserError(f"{path} is not a file; download the dataset or correct the path.")
     with Path(path).open("rb") as stream:
         if stream.peek(1) == b"":
-            raise UserError(f"{path} is empty; a header or rows were expected, download it again.")
+            raise UserError(f"{path} is empty; download it again.")
         if stream.peek(2)[:2] != GZIP_MAGIC:
             yield stream
             return
@@ -42,12 +42,12 @@ def open_raw(path: Path) -> Iterator[BinaryIO]:
                 yield unpacked
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise UserError(
-                f"{path} is a broken gzip file ({error}); it is likely cut short, download it again."
+                f"{path} is a broken gzip file ({error}); it is probably incomplete, so download it again."
             ) from error
 
 
 def check_utf8(block: bytes, path: Path, offset: int, line: int) -> None:
-    """Raise with byte offset and line unless `block`, which starts at `offset` in `line`, is UTF-8."""
+    """Check that `block`, which starts at byte `offset` in `line`, is UTF-8. The error gives byte offset and line."""
     if block.isascii():
         return
     try:
@@ -66,12 +66,12 @@ MISSING_VALUE = "missing value"
 NOT_A_NUMBER = "not a number"
 UNKNOWN_CATEGORY = "unknown category"
 
-_SHOWN_CHARACTERS = 100  # characters of a bad line that are worth showing
+_SHOWN_CHARACTERS = 100  # of a bad line in a message
 
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that could not be read. `line` counts from 1 in the unpacked file."""
+    """A row that cannot be read. `line` is the line number in the unpacked file, from 1."""
 
     line: int
     reason: str
@@ -81,38 +81,38 @@ class BadRow:
 
 @dataclass(frozen=True)
 class RawBatch:
-    """Rows as they stand in the file: text, or what a typed format stores."""
+    """Rows as they are in the file: as text, or in the types of the format."""
 
     columns: dict[str, pa.Array]
     lines: np.ndarray  # (n,) int64
     bad: list[BadRow]
-    text: Callable[[int], str]  # index of a row in this batch -> the row as it stands in the file
+    text: Callable[[int], str]  # index of a row in this batch -> the row as it is in the file
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows whose declared columns all hold what the catalog entry declares."""
+    """Good rows, in the types that the catalog entry declares."""
 
     numbers: dict[str, np.ndarray]  # (n,) float64, finite
     codes: dict[str, np.ndarray]  # (n,) int16, index in the column's public values
     identifiers: dict[str, pa.Array]  # (n,) text
-    lines: np.ndarray  # (n,) int64, 1-based line of the unpacked file (row of a Parquet file)
+    lines: np.ndarray  # (n,) int64, line of the unpacked file (or row of a Parquet file), from 1
     bad: list[BadRow]
 
     @property
     def read(self) -> int:
-        """Rows of the file behind this batch, good and bad."""
+        """Number of rows of the file in this batch, good and bad."""
         return len(self.lines) + len(self.bad)
 
 
 def shorten(text: str) -> str:
-    """The start of a line, for a message."""
+    """Return the start of a line, for a message."""
     text = text.rstrip("\r\n")
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 def column_positions(entry: Entry, names: Iterable[str], path: Path) -> dict[str, int]:
-    """Where each declared column stands among the `names` of the file."""
+    """Return the position of each declared column among the `names` of the file."""
     names = list(names)
     for column in entry.columns:
         if column.name not in names:
@@ -129,7 +129,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def convert_batch(raw: RawBatch, entry: Entry) -> Batch:
-    """The good rows of `raw` as values; the others join its bad rows, in the order of lines."""
+    """Convert the good rows of `raw` to values, and add the others to its bad rows in the order of lines."""
     faults = _Faults(len(raw.lines))
     values: dict[str, np.ndarray | pa.Array] = {}
     for column in entry.columns:
@@ -206,7 +206,7 @@ def _numbers(column: Column, field: pa.Array, faults: _Faults) -> np.ndarray:
 
 
 def _parse_number(text: str) -> float:
-    """What Arrow's cast accepts, one by one: decimal notation, no underscores, no words."""
+    """Parse one number as Arrow's cast does: decimal notation, no underscores, no words. Return NaN if it fails."""
     return float(text) if _NUMBER.fullmatch(text) else np.nan
 
 
@@ -223,14 +223,14 @@ def _codes(column: Column, field: pa.Array, faults: _Faults) -> np.ndarray:
 
 
 def read_batches(path: Path, entry: Entry) -> Iterator[Batch]:
-    """Stream the declared columns of the raw file at `path`, good rows and bad; no rows at all is an error."""
+    """Yield the declared columns of the raw file at `path`, good and bad rows. A file without rows is an error."""
     read = 0
     for raw in _format_reader(entry.reader.format)(path, entry):
         batch = convert_batch(raw, entry)
         read += batch.read
         yield batch
     if read == 0:
-        raise UserError(f"{path} holds no rows; records of at least two people were expected.")
+        raise UserError(f"{path} contains no rows; download it again or correct the file.")
 
 
 def _format_reader(name: str) -> Callable[[Path, Entry], Iterator[RawBatch]]:

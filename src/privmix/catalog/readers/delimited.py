@@ -1,8 +1,8 @@
 """Delimited text (CSV): UTF-8 with or without a byte-order mark, quoted fields, any line end, a header row.
 
-The file is read in blocks of whole lines, with the line number of every row. A block goes to Arrow's parser if each of
-its lines is a record on its own. If a quoted field spans lines, or quotes are broken, Python's csv module reads the
-block record by record: slower, but it knows where each record starts.
+The file is read in blocks of whole lines, with the line number of every row. Arrow parses a block if each of its lines
+is one record. If a quoted field spans lines, or quotes are broken, Python's csv module reads the block record by
+record. This is slower, but gives the start of each record.
 """
 
 import csv
@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -30,15 +30,18 @@ from privmix.catalog.readers.base import (
 )
 from privmix.errors import UserError
 
+if TYPE_CHECKING:
+    from _csv import Reader
+
 _LONGEST_HEADER = 1 << 17
 
 
 def read_raw_batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
-    """The declared columns as text."""
+    """Yield the declared columns as text."""
     delimiter = entry.reader.delimiter
     if not delimiter.isascii() or delimiter in '"\r\n':
         raise UserError(
-            f"{entry.name}: reader.delimiter {delimiter!r} cannot part fields; use ',', ';' or a tab."
+            f"{entry.name}: reader.delimiter {delimiter!r} cannot separate fields; use ',', ';' or a tab."
         )
     with open_raw(path) as stream:
         header = _read_header(stream, path)
@@ -50,8 +53,8 @@ def read_raw_batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
         yield from parse_records(stream, path, layout, first_line=1 + header.count(b"\n"), offset=len(header))
 
 
-def _read_header(stream: BinaryIO, path: Path) -> bytes:
-    """The bytes up to the end of the first record that is not blank."""
+def _read_header(stream: io.BufferedIOBase, path: Path) -> bytes:
+    """Read the bytes up to the end of the first record that is not blank."""
     header = b""
     while not header.removeprefix(BYTE_ORDER_MARK).strip() or header.count(b'"') % 2:
         line = stream.readline(_LONGEST_HEADER)
@@ -59,23 +62,23 @@ def _read_header(stream: BinaryIO, path: Path) -> bytes:
         if not line or len(header) >= _LONGEST_HEADER:
             break
     if not header.removeprefix(BYTE_ORDER_MARK).strip():
-        raise UserError(f"{path} holds no header row; the column names were expected in its first line.")
+        raise UserError(f"{path} has no header row; put the column names into the first line.")
     if len(header) >= _LONGEST_HEADER or b"\r" in header.replace(b"\r\n", b""):
         raise UserError(
-            f"{path}: no line end (LF or CR LF) was found behind the header row; "
-            "save the file as CSV text with one row a line."
+            f"{path}: there is no line end (LF or CR LF) after the header row; "
+            "save the file as CSV text with one row per line."
         )
     return header
 
 
 BLOCK_BYTES = 4 << 20
 _LONGEST_LINE = 16 << 20
-_SENTINEL_LINE = ""  # a line behind the last one, which the csv module reads only if a quote is still open
+_SENTINEL_LINE = ""  # added after the last line; the csv module reads it only if a quote is still open
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a line is cut into fields, and which field is which column."""
+    """How to split a line into fields, and the position of each column."""
 
     width: int
     positions: dict[str, int]
@@ -85,21 +88,21 @@ class Layout:
 
 @dataclass(frozen=True)
 class _Block:
-    """Whole lines of the file; `first` is the line number of the first."""
+    """Whole lines of the file. `first` is the number of the first line."""
 
     content: bytes
     first: int
     starts: np.ndarray  # byte offset of each line
-    ends: np.ndarray  # byte offset behind each line's end
+    ends: np.ndarray  # byte offset after each line's end
 
     def line(self, index: int) -> str:
         return shorten(self.content[self.starts[index] : self.ends[index]].decode("utf-8"))
 
 
 def parse_records(
-    stream: BinaryIO, path: Path, layout: Layout, *, first_line: int = 1, offset: int = 0
+    stream: io.BufferedIOBase, path: Path, layout: Layout, *, first_line: int = 1, offset: int = 0
 ) -> Iterator[RawBatch]:
-    """The rows from here to the end of `stream`, which stands at `offset` bytes, at the start of `first_line`."""
+    """Yield the rows up to the end of `stream`, which is at byte `offset`, the start of line `first_line`."""
     rest = b""
     final = False
     while not final:
@@ -109,7 +112,8 @@ def parse_records(
         whole = len(content) if final else content.rfind(b"\n") + 1
         if whole == 0 and len(content) > _LONGEST_LINE:
             raise UserError(
-                f"{path}: line {first_line} is longer than {_LONGEST_LINE >> 20} MiB; is this a text file?"
+                f"{path}: line {first_line} is longer than {_LONGEST_LINE >> 20} MiB; "
+                "check that this is a text file with one row per line."
             )
         block = _make_block(content[:whole], first_line)
         if len(block.starts) == 0:
@@ -135,7 +139,7 @@ def _make_block(content: bytes, first: int) -> _Block:
 
 
 def _each_line_is_a_record(block: _Block, layout: Layout) -> bool:
-    """No carriage return but before a line feed, an even number of quotes in every line, none open at the end."""
+    """Return whether each line is one record: no lone carriage return, and no quote open at the end of a line."""
     if block.content.count(b"\r") != block.content.count(b"\r\n"):
         return False
     if not layout.quoted or b'"' not in block.content:
@@ -149,7 +153,7 @@ def _each_line_is_a_record(block: _Block, layout: Layout) -> bool:
 
 
 def _parse_with_arrow(block: _Block, layout: Layout) -> RawBatch | None:
-    """The block by Arrow's parser; None when it does not find one record a line."""
+    """Parse the block with Arrow. Return None if Arrow does not find one record per line."""
     bad: list[BadRow] = []
 
     def skip(row: pyarrow.csv.InvalidRow) -> str:
@@ -166,7 +170,7 @@ def _parse_with_arrow(block: _Block, layout: Layout) -> RawBatch | None:
         parse_options=pyarrow.csv.ParseOptions(
             delimiter=layout.delimiter,
             quote_char='"' if layout.quoted else False,
-            ignore_empty_lines=False,  # counted here and dropped below, so that line numbers hold
+            ignore_empty_lines=False,  # kept here and dropped below, so that line numbers stay correct
             invalid_row_handler=skip,
         ),
         convert_options=pyarrow.csv.ConvertOptions(
@@ -189,7 +193,7 @@ def _parse_with_arrow(block: _Block, layout: Layout) -> RawBatch | None:
 
 
 def _is_blank(block: _Block) -> np.ndarray:
-    """Which lines hold nothing but their end."""
+    """Return which lines are empty except for their line end."""
     lengths = block.ends - block.starts
     first = np.frombuffer(block.content, dtype=np.uint8)[block.starts]
     return (first == ord("\n")) | ((first == ord("\r")) & (lengths <= 2))
@@ -204,10 +208,10 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _parse_with_csv(block: _Block, layout: Layout, final: bool) -> tuple[RawBatch, int]:
-    """The block by the csv module, and how many of its lines are done with.
+    """Parse the block with the csv module, and return the number of lines consumed.
 
-    A quoted field that is still open at the end waits for the next block. Broken quotes make the line where the
-    record starts bad, and reading goes on with the line behind: a stray quote must not swallow good rows.
+    A quoted field that is still open at the end waits for the next block. With broken quotes, only the first line of
+    the record is bad and reading continues with the next line, so that a stray quote cannot swallow good rows.
     """
     lines = [*io.StringIO(block.content.decode("utf-8"), newline="\n"), _SENTINEL_LINE]
     records: list[list[str]] = []
@@ -242,18 +246,22 @@ def _parse_with_csv(block: _Block, layout: Layout, final: bool) -> tuple[RawBatc
 
 
 def _quotes_are_closed(lines: list[str], layout: Layout) -> bool:
-    """A field over several lines ends at a delimiter or a line end: else a stray quote met another one, or none."""
+    """Return whether a field over several lines ends at a delimiter or line end, and not at a stray quote."""
     return _next_record(_csv_reader(lines, layout, strict=True)) is not None
 
 
-def _next_record(reader: "csv._reader") -> list[str] | None:
+def _next_record(reader: "Reader") -> list[str] | None:
     try:
         return next(reader)
     except csv.Error:
         return None
 
 
-def _csv_reader(lines: Iterable[str], layout: Layout, *, strict: bool = False) -> "csv._reader":
-    csv.field_size_limit(2 * _LONGEST_LINE)  # the default of 128 KiB is less than what a line may hold
-    quoting = csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
-    return csv.reader(lines, delimiter=layout.delimiter, quoting=quoting, strict=strict)
+def _csv_reader(lines: Iterable[str], layout: Layout, *, strict: bool = False) -> "Reader":
+    csv.field_size_limit(2 * _LONGEST_LINE)  # the default of 128 KiB is less than the longest line
+    return csv.reader(
+        lines,
+        delimiter=layout.delimiter,
+        quoting=csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE,
+        strict=strict,
+    )

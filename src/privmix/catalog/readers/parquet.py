@@ -1,12 +1,13 @@
-"""Parquet files. The row number takes the place of the line number; a null is a missing value."""
+"""Parquet files. The row number replaces the line number, and a null is a missing value."""
 
 import contextlib
+import functools
 import gzip
+import io
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +21,13 @@ _BATCH_ROWS = 1 << 16
 
 
 def read_raw_batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
-    """The declared columns: numbers as they are stored, the rest as text."""
+    """Yield the declared columns: numbers as stored, everything else as text."""
     with open_raw(path) as stream, _seekable_file(stream) as content:
         try:
             file = pq.ParquetFile(content)
         except pa.ArrowInvalid as error:
             raise UserError(
-                f"{path} is not a Parquet file ({error}); mend reader.format or the file."
+                f"{path} is not a Parquet file ({error}); correct reader.format in the catalog entry, or the file."
             ) from error
         schema = file.schema_arrow
         column_positions(entry, schema.names, path)
@@ -39,15 +40,17 @@ def read_raw_batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
             for batch in file.iter_batches(_BATCH_ROWS, columns=list(types)):
                 columns = {name: batch[name].cast(kind, safe=False) for name, kind in types.items()}
                 lines = np.arange(first, first + len(batch), dtype=np.int64)
-                yield RawBatch(columns, lines, [], lambda row, columns=columns: _row_text(columns, row))
+                yield RawBatch(columns, lines, [], functools.partial(_row_text, columns))
                 first += len(batch)
         except (pa.ArrowInvalid, OSError) as error:
-            raise UserError(f"{path} is a broken Parquet file ({error}); make it again.") from error
+            raise UserError(
+                f"{path} is a broken Parquet file ({error}); download or write it again."
+            ) from error
 
 
 @contextlib.contextmanager
-def _seekable_file(stream: BinaryIO) -> Iterator[BinaryIO]:
-    """Parquet is read from its end, so a gzip stream is unpacked into a file without a name."""
+def _seekable_file(stream: io.BufferedIOBase) -> Iterator[io.BufferedIOBase]:
+    """Unpack a gzip stream into a temporary file, because a Parquet file is read from its end."""
     if not isinstance(stream, gzip.GzipFile):
         yield stream
         return
@@ -57,7 +60,7 @@ def _seekable_file(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _storage_type(column: Column, kind: pa.DataType, path: Path) -> pa.DataType:
-    """The type to read a column of type `kind` as."""
+    """Return the type in which to read a column that is stored as `kind`."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
@@ -69,8 +72,8 @@ def _storage_type(column: Column, kind: pa.DataType, path: Path) -> pa.DataType:
     if column.type != "number" and (number or pa.types.is_boolean(kind) or _is_temporal(kind)):
         return pa.string()
     raise UserError(
-        f"{path}: column {column.name!r} is stored as {kind}, which is no {column.type}; "
-        "convert it, or mend its type in the catalog entry."
+        f"{path}: column {column.name!r} is stored as {kind}, which cannot be read as type {column.type}; "
+        "convert it, or correct its type in the catalog entry."
     )
 
 

@@ -1,6 +1,6 @@
 """Check-ins as SNAP publishes them (Gowalla, Brightkite): no header, tabs, no quotes.
 
-Fields are the user's number, the time in ISO 8601, latitude, longitude and the number of the place
+The fields are user number, time in ISO 8601, latitude, longitude and place number
 (https://snap.stanford.edu/data/loc-Gowalla.html).
 """
 
@@ -15,7 +15,7 @@ FIELDS = ("person", "time", "latitude", "longitude", "place")
 
 
 def read_raw_batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
-    """The declared columns as text."""
+    """Yield the declared columns as text."""
     layout = Layout(len(FIELDS), column_positions(entry, FIELDS, path), "\t", quoted=False)
     with open_raw(path) as stream:
         yield from parse_records(stream, path, layout)
