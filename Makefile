@@ -1,4 +1,4 @@
-# Bootstrap only: makes .venv from the lock, then hands over to Snakemake and pytest.
+# Bootstrap only: create .venv from the lock file, then call Snakemake or pytest.
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
@@ -8,7 +8,7 @@ report: $(READY)
 	$(VENV)/bin/snakemake --cores all reports/summary.html
 	@echo "Open $(CURDIR)/reports/summary.html"
 
-# The environment alone, for a cluster's login node.
+# Only the environment, for the login node of a cluster.
 environment: $(READY)
 
 test: $(READY)
@@ -17,14 +17,14 @@ test: $(READY)
 	tests/cluster/install-slurm
 	$(VENV)/bin/python -m pytest --numprocesses auto --dist loadfile
 
-# Renew requirements.lock from pyproject.toml (needs uv).
+# Update requirements.lock from pyproject.toml (needs uv).
 lock:
 	uv pip compile pyproject.toml --extra slurm --extra dev --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --upgrade --output-file requirements.lock
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "privmix needs Python 3.11 or newer; say which with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+		{ echo "privmix needs Python 3.11 or newer. Choose one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --require-hashes --requirement requirements.lock
 	$(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .

@@ -1,7 +1,7 @@
 include: "workflow/Snakefile"
 
 
-# Snakemake takes its default target from the top-level file alone.
+# Snakemake takes its default target only from the top-level file.
 rule all:
     input:
         html="reports/summary.html",

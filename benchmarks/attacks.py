@@ -1,11 +1,11 @@
-"""What attacks reach, and what they cost: with shadow models on medical records, and on one isolated person.
+"""Success and cost of attacks: with shadow models on medical records, and on one isolated person.
 
     python benchmarks/attacks.py [medical] [time] [isolated] [--runs 20] [--shadows 64]
 
 `medical`: every attack on `breast_cancer_30`, K = 4, without privacy: scikit-learn's mixture in standardised
 coordinates, and this project's at the catalog's resolution and at finer ones. `time`: shadow models and all attacks on
-50,000 records. `isolated`: the game on the isolated person of `checkins`, by each method of the registry at ε ≤ 1
-beside its ceiling; on all records without privacy, on 2,000 of them otherwise.
+50,000 records. `isolated`: the game on the isolated person of `checkins`, for each method of the registry at ε ≤ 1,
+with the upper limit that ε sets. The non-private method uses all records, the private ones 2,000 of them.
 """
 
 import os
@@ -44,7 +44,7 @@ EPSILONS = (0.1, 1.0)
 
 
 def catalogued(name: str) -> CleanData:
-    """A dataset that needs no network, cleaned as the pipeline does."""
+    """Clean a dataset that needs no network, as the pipeline does."""
     entry = load_entry(CATALOG / f"{name}.yaml")
     with tempfile.TemporaryDirectory() as folder:
         raw, output = Path(folder, "raw"), Path(folder, "clean.parquet")
@@ -54,7 +54,7 @@ def catalogued(name: str) -> CleanData:
 
 
 def medical(number: int) -> None:
-    """Every attack on models of the same halves."""
+    """Run every attack on models of the same halves."""
     data = catalogued("breast_cancer_30")
     pool = shadows.draw_pool(data, 10**6, np.random.default_rng(0))
     print(
@@ -114,7 +114,7 @@ def _row(name: str, found: shadows.ShadowModels) -> None:
 
 
 def timed(number: int, rows: int = 50_000, components: int = 10) -> None:
-    """Shadow models of a plane, and all attacks."""
+    """Measure the time of shadow models in two dimensions, and of all attacks."""
     rng = np.random.default_rng(1)
     means, label = rng.uniform(-0.6, 0.6, (components, 2)), rng.integers(components, size=rows)
     points = np.clip(
@@ -155,7 +155,7 @@ def timed(number: int, rows: int = 50_000, components: int = 10) -> None:
 
 
 def isolated(runs: int) -> None:
-    """The game on the isolated person, with so many models of each world."""
+    """Play the game on the isolated person, with `runs` models of each world."""
     data = catalogued("checkins")
     print(f"\n**The isolated person of checkins**, K = 13, {runs} models with them and {runs} without\n")
     print("| method | ε | AUC [95 %] | ceiling | CPU s |\n|---|---|---|---|---|")

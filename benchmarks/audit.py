@@ -1,9 +1,10 @@
-"""What the audit's game proves of every mechanism's claim, what it costs, and how often it is wrong.
+"""Lower bounds on ε that the audit's game proves for every mechanism, their cost, and their error rate.
 
     python benchmarks/audit.py [--runs 3000] [--repetitions 0] [name ...]
 
-Each mechanism is audited on crafted records, a record added or removed (local ones: replaced). A repetition is a whole
-audit with other noise: its bound at 95 % should be above the claim in at most 5 of 100, its alarm in 1 of 100.
+Each mechanism is audited on crafted records, with a record added or removed (local mechanisms: replaced). A repetition
+is a complete audit with other noise. Its 95 % bound should exceed the claim in at most 5 of 100 audits, and it should
+raise an alarm in at most 1 of 100.
 """
 
 import argparse
@@ -27,7 +28,7 @@ MECHANISMS = {
 
 
 def audited(name: str, epsilon: float, runs: int, number: int) -> tuple[GameResult, float]:
-    """One game, and its CPU time in seconds."""
+    """Play one game, and return it with its CPU time in seconds."""
     method, parameters = MECHANISMS[name]
     mechanism = registry.build(method, parameters)
     pairs = crafted_worlds.crafted_pairs(mechanism, "record", "add_remove")
@@ -38,7 +39,7 @@ def audited(name: str, epsilon: float, runs: int, number: int) -> tuple[GameResu
 
 
 def row(name: str, epsilon: float, runs: int, repetitions: int) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     played, seconds = audited(name, epsilon, runs, 0)
     claim, best = played.claim.epsilon, max(played.bounds, key=lambda bound: bound.lower, default=None)
     proven = "– | – | –" if best is None else f"{best.lower:.3g} | {best.lower / claim:.0%} | {best.theorem}"
@@ -58,9 +59,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="of mechanisms; all if none is named")
-    parser.add_argument("--runs", type=int, default=3000, help="of each world")
-    parser.add_argument("--repetitions", type=int, default=0, help="whole audits, to count wrong bounds")
+    parser.add_argument("names", nargs="*", help="names of mechanisms; default: all")
+    parser.add_argument("--runs", type=int, default=3000, help="runs of each world")
+    parser.add_argument("--repetitions", type=int, default=0, help="complete audits, to count wrong bounds")
     given = parser.parse_args()
     more = " above the claim | alarms |" if given.repetitions else ""
     print(f"| mechanism | claimed ε | proven | share | theorem | runs | seconds |{more}")

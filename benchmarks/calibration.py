@@ -1,10 +1,11 @@
-"""Noise multipliers of T Gaussian releases: ours, dp_accounting's, OpenDP's and the zCDP formula, side by side.
+"""Noise multipliers of T Gaussian measurements: privmix, dp_accounting, OpenDP and the zCDP formula.
 
     python benchmarks/calibration.py
 
-Ours is the exact calibration. dp_accounting is calibrated through its accountant of privacy-loss distributions,
-each release composed by itself. OpenDP has no analytic Gaussian calibration: its Gaussian is measured in zCDP and
-converted to (ε, δ) by its own, tighter than textbook, conversion. Smaller is better; all are valid.
+privmix uses the exact calibration. dp_accounting is calibrated through its accountant of privacy-loss distributions,
+which composes the measurements one by one. OpenDP has no analytic Gaussian calibration: its Gaussian is measured in
+zCDP and converted to (ε, δ) by its own conversion, which is tighter than the textbook one. All are valid; smaller is
+better.
 """
 
 import math
@@ -19,18 +20,18 @@ DELTA = 1e-6
 
 
 def ours(epsilon: float, releases: int) -> float:
-    """The exact calibration."""
+    """Return the multiplier of the exact calibration."""
     return equal_shares(0, releases, Budget(epsilon, DELTA), "exact").noise_multiplier
 
 
 def zcdp(epsilon: float, releases: int) -> float:
-    """ε = ρ + 2 sqrt(ρ ln(1/δ)) solved for ρ = T / 2σ² (Bun and Steinke 2016)."""
+    """Solve ε = ρ + 2 sqrt(ρ ln(1/δ)) for ρ = T / 2σ² (Bun and Steinke 2016)."""
     root = math.sqrt(math.log(1 / DELTA) + epsilon) - math.sqrt(math.log(1 / DELTA))
     return math.sqrt(releases / 2) / root
 
 
 def dp_accounting(epsilon: float, releases: int) -> float:
-    """Smallest multiplier that its PLD accountant accepts, at an interval of 1/100 of one release's size."""
+    """Find the smallest multiplier that its PLD accountant accepts, at an interval of 1/100 of a measurement's size."""
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
 
@@ -45,7 +46,7 @@ def dp_accounting(epsilon: float, releases: int) -> float:
 
 
 def opendp(epsilon: float, releases: int) -> float:
-    """Smallest scale that its zCDP measurement and conversion accept; T releases compose to a distance of √T."""
+    """Find the smallest scale that its zCDP measurement and conversion accept; T measurements have distance √T."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")

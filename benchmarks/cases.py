@@ -1,8 +1,8 @@
-"""The data on which mechanisms are compared: datasets of the catalog, made-up tables, and extracts of Gowalla.
+"""Data for the comparison of mechanisms: datasets of the catalog, simulated tables, and extracts of Gowalla.
 
 The extracts are Parquet files of places (lat, lon, count, user), `gowalla_1m_pairs.parquet` and
-`gowalla_muc_pairs.parquet`, and a histogram of the world, `gowalla_grid256.csv.gz`, in a folder that is given;
-without it their cases are left out.
+`gowalla_muc_pairs.parquet`, and a histogram of the world, `gowalla_grid256.csv.gz`. Without the folder that
+holds them, their cases are left out.
 """
 
 import tempfile
@@ -24,12 +24,12 @@ from privmix.clean.pipeline import clean
 from privmix.mechanisms.base import Records, Spec, training_records
 
 CATALOG = Path(__file__).parents[1] / "data/catalog"
-HELD_OUT = 20  # one record, or person, in so many
+HELD_OUT = 20  # one in 20 records or persons
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Records to fit, what is public about them, and records to score by."""
+    """Records to fit, their public domain, and held-out records."""
 
     name: str
     spec: Spec
@@ -37,13 +37,13 @@ class Case:
     held_out: np.ndarray
 
     def under(self, **changes: object) -> "Case":
-        """The same records under another unit or relation."""
+        """Return the same records with another unit or relation."""
         domain = self.spec.domain.model_copy(update=changes)
         return Case(self.name, Spec(domain, self.spec.n_components), self.records, self.held_out)
 
 
 def of_catalog(name: str, components: int, *, relation: str, seed: int) -> Case:
-    """A dataset that needs no network, cleaned as the pipeline does."""
+    """Clean a dataset that needs no network, as the pipeline does."""
     entry = load_entry(CATALOG / f"{name}.yaml")
     with tempfile.TemporaryDirectory() as folder:
         raw, output = Path(folder, "raw"), Path(folder, "clean.parquet")
@@ -55,7 +55,7 @@ def of_catalog(name: str, components: int, *, relation: str, seed: int) -> Case:
 
 
 def tabular(*, seed: int, d: int = 10, components: int = 8, rows: int = 100_000) -> Case:
-    """Clusters of their own shape in a box: means uniform in the inner 60 % of each axis, weights Dirichlet(5)."""
+    """Draw clusters of various shapes in a box: means uniform in the inner 60 % of each axis, weights Dirichlet(5)."""
     rng = np.random.default_rng([seed, d, components])
     half = 1 / np.sqrt(d)
     means, weights = rng.uniform(-0.6, 0.6, (components, d)), rng.dirichlet(np.full(components, 5.0))
@@ -76,7 +76,7 @@ def tabular(*, seed: int, d: int = 10, components: int = 8, rows: int = 100_000)
 def gowalla(
     folder: Path, extract: str, *, seed: int, rows: int | None = None, limit: int | None = None
 ) -> Case:
-    """Check-ins on the whole globe, 2 km; with a limit, so many of each person, who are the unit then."""
+    """Read check-ins of the whole globe at 2 km. With a limit on records per person, the unit is the person."""
     places = pq.read_table(folder / f"gowalla_{extract}_pairs.parquet").to_pandas()
     visits = places.loc[places.index.repeat(places["count"])]
     axes = normalisation.build_axes(load_entry(CATALOG / "gowalla.yaml"))
@@ -100,7 +100,7 @@ def gowalla(
 
 
 def gowalla_world(folder: Path, *, seed: int, rows: int = 200_000) -> Case:
-    """Check-ins drawn anew from the histogram of all of them, uniform within its cells of about a degree."""
+    """Draw check-ins from the histogram of all check-ins, uniform within its cells of about a degree."""
     cells = pd.read_csv(folder / "gowalla_grid256.csv.gz")
     axes = normalisation.build_axes(load_entry(CATALOG / "gowalla.yaml"))
     domain = _domain("gowalla_world", axes, rows, unit="record", limit=1)
@@ -120,7 +120,7 @@ def _domain(name: str, axes: tuple[Axis, ...], rows: int, *, unit: str, limit: i
 
 
 def makers(folder: Path | None, person_limit: int) -> dict[str, Callable[..., Case]]:
-    """Every case that can be made, by name; each takes a seed."""
+    """Return all available cases by name. Each is a function of a seed."""
     made: dict[str, Callable[..., Case]] = {
         "checkins": partial(of_catalog, "checkins", 10, relation="add_remove"),
         "mpls_stops": partial(of_catalog, "mpls_stops", 10, relation="add_remove"),

@@ -17,7 +17,7 @@ KEY = ["dataset", "mechanism", "method", "epsilon", "replicate", "metric"]
 
 
 def read(path: Path, renamed: dict[str, str]) -> pd.DataFrame:
-    """The results without timings, every cell as it is written."""
+    """Read the results without timings. Cells stay text, exactly as written."""
     rows = pd.read_csv(path, dtype=str, keep_default_na=False)
     rows["metric"] = rows["metric"].replace(renamed)
     rows = rows[~rows["metric"].str.startswith("seconds_")]
@@ -27,7 +27,7 @@ def read(path: Path, renamed: dict[str, str]) -> pd.DataFrame:
 
 
 def main() -> int:
-    """Print what differs."""
+    """Print the differences."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)

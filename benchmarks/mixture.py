@@ -1,10 +1,10 @@
-"""The mixture engine beside scikit-learn: one EM pass, shadow fits, whole fits, threads, streams.
+"""The mixture engine compared with scikit-learn: one EM pass, shadow fits, complete fits, threads, streams.
 
     python benchmarks/mixture.py [passes] [shadows] [whole] [threads] [stream] [--places FILE]
 
-Each table is a ratio of CPU times (user and system) of one thread, measured alternately in one process, so that a
-busy machine slows both sides alike; the smallest of several is taken. `--places` is a Parquet file of real places
-with columns lon, lat and count, for the whole fit; without it the places are drawn from a made-up map.
+Each ratio compares CPU times (user and system) of one thread. The two sides run alternately in one process, so a busy
+machine slows both equally, and the smallest of several times counts. `--places` is a Parquet file of real places with
+columns lon, lat and count, for the complete fit. Without it, the places come from a simulated map.
 """
 
 import os
@@ -43,7 +43,7 @@ STREAMS = [10**4, 10**5, 10**6, 10**7, 10**8]
 
 
 def made_up(n: int, d: int, k: int, seed: int = 0) -> tuple[np.ndarray, Mixture]:
-    """Points of a random mixture in the unit ball, and that mixture."""
+    """Draw points from a random mixture in the unit ball, and return them with the mixture."""
     rng = np.random.default_rng(seed)
     roots = rng.normal(size=(k, d, d)) * 0.05
     covariances = roots @ roots.transpose(0, 2, 1) + np.eye(d) * 0.01
@@ -52,7 +52,7 @@ def made_up(n: int, d: int, k: int, seed: int = 0) -> tuple[np.ndarray, Mixture]
 
 
 def alternately(*works: Callable[[], object], seconds: float = 6.0, clock=time.process_time) -> list[float]:
-    """Smallest time of each, taking turns for about so many seconds."""
+    """Return the smallest time of each. They alternate for about the given number of seconds."""
     best = [float("inf")] * len(works)
     end = time.perf_counter() + seconds
     rounds = 0
@@ -66,7 +66,7 @@ def alternately(*works: Callable[[], object], seconds: float = 6.0, clock=time.p
 
 
 def sklearn_pass(points: np.ndarray, mixture: Mixture) -> Callable[[], None]:
-    """One E-step and M-step of scikit-learn at these parameters."""
+    """Run one E-step and M-step of scikit-learn at these parameters."""
     model = mixture.to_sklearn()
     state = {
         name: getattr(model, name) for name in ("weights_", "means_", "covariances_", "precisions_cholesky_")
@@ -82,7 +82,7 @@ def sklearn_pass(points: np.ndarray, mixture: Mixture) -> Callable[[], None]:
 
 
 def passes() -> None:
-    """One EM pass."""
+    """Compare one EM pass."""
     heading("One EM pass", "N", "d", "K", "scikit-learn, ms", "privmix, ms", "ratio", "must")
     for n, d, k, must in PASSES:
         points, mixture = made_up(n, d, k)
@@ -99,7 +99,10 @@ def passes() -> None:
 
 
 def shadows() -> None:
-    """64 fits on halves of the data from the same start, ours to a third of their tolerance: none should end lower."""
+    """Compare 64 fits on halves of the data from the same start.
+
+    privmix uses a third of scikit-learn's tolerance, so none of its fits should end lower.
+    """
     from sklearn.mixture import GaussianMixture
 
     n, k, number, tol = 20_000, 5, 64, 1e-5
@@ -150,7 +153,7 @@ def shadows() -> None:
 
 
 def world(seed: int = 0) -> np.ndarray:
-    """A made-up map of 1,100,000 check-ins: cities of many sizes on a few continents."""
+    """Simulate 1,100,000 check-ins: cities of many sizes on a few continents."""
     rng = np.random.default_rng(seed)
     continents = rng.uniform([-0.9, -0.4], [0.9, 0.4], (6, 2))
     cities = continents[rng.integers(6, size=200)] + rng.normal(0, 0.08, (200, 2))
@@ -160,7 +163,7 @@ def world(seed: int = 0) -> np.ndarray:
 
 
 def whole(places: Path | None) -> None:
-    """A whole fit, N = 10⁶, d = 2, K = 20, against n_init=5, on the same training and held-out records."""
+    """Compare a complete fit, N = 10⁶, d = 2, K = 20, with n_init=5 on the same training and held-out records."""
     from sklearn.mixture import GaussianMixture
 
     if places is None:
@@ -203,7 +206,7 @@ def whole(places: Path | None) -> None:
 
 
 def threads() -> None:
-    """Wall time of one pass on one and on two threads."""
+    """Measure the wall time of one pass on one and on two threads."""
     heading("Threads, wall time", "N", "d", "K", "one, ms", "two, ms", "ratio")
     for n, d, k, _ in PASSES[:2]:
         points, mixture = made_up(n, d, k)
@@ -214,7 +217,7 @@ def threads() -> None:
 
 
 def stream() -> None:
-    """Whole fits over a Parquet file that is read anew in every pass, each in a process of its own."""
+    """Measure complete fits over a Parquet file that is read again in every pass, each in a new process."""
     heading(
         "Streamed fit, d = 2, K = 10",
         "N",
@@ -247,7 +250,7 @@ def stream() -> None:
 
 
 def _write(path: Path, n: int) -> float:
-    """A clean Parquet of n made-up records; their mean log-likelihood under the mixture they come from."""
+    """Write a clean Parquet of n simulated records, and return their mean log-likelihood under their true mixture."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -269,7 +272,7 @@ def _write(path: Path, n: int) -> float:
 
 
 def one_stream(path: Path) -> None:
-    """Fit one file and say what it took."""
+    """Fit one file and print its time and memory."""
     from privmix.artefacts.clean import iterate_train_points
     from privmix.mixture.stream import stream_batches
 
@@ -294,20 +297,20 @@ def one_stream(path: Path) -> None:
 
 
 def heading(title: str, *columns: str) -> None:
-    """Begin a table."""
+    """Print the header of a table."""
     print(f"\n**{title}**\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
 
 
 def row(*cells: object) -> None:
-    """One line of the table."""
+    """Print one line of the table."""
     print(f"| {' | '.join(map(str, cells))} |", flush=True)
 
 
 def main() -> None:
-    """Print the tables that are asked for."""
+    """Print the requested tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     tables = {"passes": passes, "shadows": shadows, "whole": whole, "threads": threads, "stream": stream}
-    parser.add_argument("tables", nargs="*", help=f"which of {', '.join(tables)}; all unless told")
+    parser.add_argument("tables", nargs="*", help=f"which of {', '.join(tables)}; default: all")
     parser.add_argument("--places", type=Path, help="Parquet file with columns lon, lat, count")
     given = parser.parse_args()
     if given.tables[:1] == ["one-stream"]:

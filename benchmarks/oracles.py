@@ -1,9 +1,9 @@
-"""Frequency oracles beside plain uniform numbers: time to perturb and to count the support, as ratios.
+"""Frequency oracles compared with uniform random numbers: time to perturb and to count the support, as ratios.
 
     python benchmarks/oracles.py [--reports 1000000] [--cells 1024] [--epsilon 1.0]
 
-All times are the processor's, the best of a few in one process, so that ratios hold on a busy machine. The
-promise is that GRR and OLH perturb 1 M reports of 1,024 cells within 30 times what 1 M uniform numbers take.
+All times are CPU times, the smallest of several in one process, so the ratios hold on a busy machine. The requirement:
+GRR and OLH perturb 1 M reports of 1,024 cells in at most 30 times the time of 1 M uniform numbers.
 """
 
 import argparse
@@ -21,7 +21,7 @@ PROMISED = {GeneralizedResponse: 30.0, LocalHashing: 30.0}
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    """Processor time of the best of so many."""
+    """Return the smallest CPU time of several repeats."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
@@ -31,7 +31,7 @@ def seconds(work: Callable[[], object], repeats: int) -> float:
 
 
 def peak(work: Callable[[], object]) -> float:
-    """Most megabytes held at once, beyond what was there before."""
+    """Return the peak of newly allocated memory in megabytes."""
     tracemalloc.start()
     work()
     most = tracemalloc.get_traced_memory()[1]
@@ -40,7 +40,7 @@ def peak(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print the table; leave with an error where a promise is broken."""
+    """Print the table. Exit with an error if an oracle is too slow."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reports", type=int, default=1_000_000)
     parser.add_argument("--cells", type=int, default=1024)
@@ -73,7 +73,7 @@ def main() -> None:
         if perturbing > PROMISED.get(kind, np.inf) * unit:
             broken.append(kind.__name__)
     if broken:
-        raise SystemExit(f"slower than promised: {', '.join(broken)}")
+        raise SystemExit(f"slower than required: {', '.join(broken)}")
 
 
 if __name__ == "__main__":

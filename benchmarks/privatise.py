@@ -1,10 +1,10 @@
-"""What it takes to privatise many records: seconds, memory and bytes for each local mechanism and ε.
+"""Cost of privatising many records: seconds, memory and bytes for each local mechanism and ε.
 
     python benchmarks/privatise.py [--rows 6442890] [--epsilons 0.1 1 10] [--mechanisms ID ...]
 
-The records are drawn from a made-up mixture over a box as wide as the world with a resolution of 2 km, written as a
-clean file, and read by the stage as the pipeline runs it, one replicate, in a process of its own. The promise for 6.4
-million records is 20 s on one core and 1 GB.
+The records come from a simulated mixture over a box as wide as the world with a resolution of 2 km. They are written as
+a clean file. The stage runs as in the pipeline, with one replicate, in a new process. The requirement for 6.4 million
+records is 20 s on one core and 1 GB.
 """
 
 import argparse
@@ -33,7 +33,7 @@ MECHANISMS = {**LOCAL, **INTERACTIVE, **DISTANCE}
 
 
 def write_clean(path: Path, rows: int) -> None:
-    """Places about a hundred towns, in the public box of the check-ins."""
+    """Write places around a hundred towns, in the public box of the check-ins."""
     axes = normalisation.build_axes(load_entry(CATALOG / "gowalla.yaml"))
     domain = Domain(
         dataset="places", title="places", axes=axes, attributes=(), unit="record", relation="replace_one",
@@ -52,7 +52,7 @@ def write_clean(path: Path, rows: int) -> None:
 
 
 def measured(chosen: dict, epsilon: float, clean: Path, output: Path) -> tuple[float, float]:
-    """Seconds of wall time and the most megabytes that the stage held."""
+    """Run the stage, and return its wall time in seconds and its peak memory in megabytes."""
     command = [sys.executable, "-m", "privmix.pipeline.stages.privatise", "--mechanism", "m"]
     command += ["--parameters", json.dumps(chosen), "--epsilon", str(epsilon), "--delta", "1e-6"]
     command += ["--components", "10", "--seed", "1", "--clean", str(clean), "--output", str(output)]
@@ -70,7 +70,7 @@ def _megabytes(used: resource.struct_rusage) -> float:
 
 
 def main() -> None:
-    """One row for each mechanism and ε."""
+    """Print one row for each mechanism and ε."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -80,7 +80,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         clean, output = Path(folder, "clean.parquet"), Path(folder, "private.parquet")
-        # In a process of its own: what this one holds would count as held by those that it starts.
+        # In a new process: memory of this process would count as memory of the processes that it starts.
         writing = multiprocessing.get_context("spawn").Process(target=write_clean, args=(clean, given.rows))
         writing.start()
         writing.join()

@@ -2,10 +2,10 @@
 
     python benchmarks/repeatable_release.py PROJECT DATASET MECHANISM FOLDER [--epsilon 1] [--rows 2000]
 
-PROJECT is a checkout in which the default run has been made: its configuration, catalog and clean files are copied, so
-nothing of it is touched and no budget is spent there. The noise has its usual distribution and lattice, but comes from
+PROJECT is a checkout with a finished default run. Its configuration, catalog and clean files are copied, so the script
+changes nothing in it and spends no budget there. The noise has its usual distribution and lattice, but comes from
 a seeded generator instead of the operating system; so do the searches. Everything else is the code of `privmix
-release`, with its replay and its checks. The digest of every file of the release is printed.
+release`, including its replay and checks. The script prints the digest of every file of the release.
 """
 
 import argparse
@@ -27,7 +27,7 @@ COPIED = ("config", "data/catalog", "data/clean", "data/raw")
 
 
 def inject_entropy(seed: int) -> None:
-    """Replace every source of randomness of a release by one seeded generator."""
+    """Replace all sources of randomness of a release with one seeded generator."""
     generator, default_rng = np.random.default_rng(seed), np.random.default_rng
 
     def noise(distribution: str, steps: Callable[[float], int]) -> Callable[..., np.ndarray]:
@@ -42,7 +42,7 @@ def inject_entropy(seed: int) -> None:
     exact.ExactNoise.add_gaussian = noise("normal", exact.sigma_steps)
 
     def stream(seed: int | None = None) -> np.random.Generator:
-        """A stream without a seed is repeatable if this package asks for it, and only then."""
+        """Make a stream without a seed repeatable, but only if this package requests it."""
         own = sys._getframe(1).f_globals["__name__"].startswith("privmix.")
         return default_rng(generator.integers(2**63) if own and seed is None else seed)
 

@@ -1,13 +1,13 @@
-"""What privacy costs: held-out nats per record below the best non-private mixture, for each mechanism and ε.
+"""Cost of privacy: gap to the best non-private mixture in held-out nats per record, for each mechanism and ε.
 
     python benchmarks/utility.py [CASE ...] [--mechanisms ID ...] [--epsilons E ...] [--replicates 5] [--gowalla FOLDER]
 
-The ceiling is the best of several searches on the same records, by their own likelihood, with the same public
-resolution. A cell is the mean gap over replicates with its 95 % interval (Student's t); a replicate is a new run of the
-mechanism, and on made-up tables new data too. Guarantees are for a record (or a person, where the case says so) added
-or removed, δ = 1e-6; `breast_cancer` and the row `dp_em (replace)` are for one record replaced. `time` is the CPU time
-of the last run over that of one non-private fit on the same records. Local mechanisms (`--trust local` and the like)
-protect one record, or person, replaced by any other.
+The ceiling is the best of several searches on the same records, by training likelihood, with the same public
+resolution. A cell is the mean gap over replicates with its 95 % interval (Student's t). A replicate is a new run of the
+mechanism and, for simulated tables, also new data. Guarantees are for one record (or person, if the case says so) added
+or removed, with δ = 1e-6; `breast_cancer` and the row `dp_em (replace)` are for one record replaced. `time` is the CPU
+time of the last run divided by that of one non-private fit on the same records. Local mechanisms protect one record or
+person replaced by any other.
 """
 
 import os
@@ -33,7 +33,7 @@ from privmix.privacy.accounting import Budget
 DELTA = 1e-6
 SEARCHES = 8
 PERSON_LIMIT = 8
-# By whom must be trusted: a curator; nobody, each record answering once and at once; nobody, answering in rounds.
+# Grouped by trust: a curator; local with one answer per record, all at once; local in rounds.
 CENTRAL = {
     "noisy_tree": {"method": "noisy_tree"},
     "noisy_tree (gaussian)": {"method": "noisy_tree", "noise": "gaussian"},
@@ -56,7 +56,7 @@ LOCAL = {
     "tree_response": {"method": "tree_response"},
 }
 INTERACTIVE = {"adaptive_tree_response": {"method": "adaptive_tree_response"}}
-# Not ε-LDP: ε is for places within the distance.
+# Not ε-LDP: ε covers places within the distance only.
 DISTANCE = {
     f"planar_laplace {distance // 1000} km ({fit})": {
         "method": "planar_laplace", "within_m": distance, "fit": fit,
@@ -66,7 +66,7 @@ DISTANCE = {
 }  # fmt: skip
 TRUST = {"central": CENTRAL, "local": LOCAL, "local, in rounds": INTERACTIVE, "distance": DISTANCE}
 MECHANISMS = {name: chosen for group in TRUST.values() for name, chosen in group.items()}
-# What was asked for: the largest gap of the best of these.
+# Requirements: the largest allowed gap of the best of these mechanisms.
 MUST = {
     "gowalla_200k": [
         ("central", list(CENTRAL), {0.1: 0.10, 1: 0.05, 10: 0.05}),
@@ -86,14 +86,14 @@ MUST = {
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What a non-private fit reaches, and what it takes."""
+    """Score and CPU time of a non-private fit."""
 
     score: float
     seconds: float
 
 
 def ceiling(case: Case, seed: int) -> Ceiling:
-    """The best of several searches by training likelihood."""
+    """Fit several times, and return the best by training likelihood."""
     fits, seconds = [], []
     for search in range(SEARCHES):
         began = time.process_time()
@@ -111,7 +111,7 @@ def ceiling(case: Case, seed: int) -> Ceiling:
 
 
 def gap(name: str, case: Case, epsilon: float, replicate: int, top: Ceiling) -> tuple[float, float]:
-    """Held-out nats above the ceiling, and the time over that of a non-private fit."""
+    """Return held-out nats above the ceiling, and the time relative to a non-private fit."""
     chosen = dict(MECHANISMS[name])
     mechanism = registry.build(chosen.pop("method"), chosen)
     if name == "dp_em (replace)":
@@ -125,7 +125,7 @@ def gap(name: str, case: Case, epsilon: float, replicate: int, top: Ceiling) -> 
 
 
 def interval(values: list[float]) -> str:
-    """The mean and half its 95 % interval."""
+    """Return the mean and half the width of its 95 % interval."""
     mean = np.mean(values)
     if len(values) < 2:
         return f"{mean:+.3f}"
@@ -134,7 +134,7 @@ def interval(values: list[float]) -> str:
 
 
 def table(name: str, make, mechanisms: list[str], epsilons: list[float], replicates: int) -> None:
-    """One case: a row for each mechanism, a column for each epsilon."""
+    """Print the table of one case: a row for each mechanism, a column for each epsilon."""
     fresh = name == "tabular"
     data = [make(seed=1 + replicate) for replicate in range(replicates if fresh else 1)]
     tops = [ceiling(case, number) for number, case in enumerate(data)]
@@ -190,13 +190,15 @@ def table(name: str, make, mechanisms: list[str], epsilons: list[float], replica
 
 
 def main() -> None:
-    """The tables of all cases, or of those that are named."""
+    """Print the tables of all cases, or of the given ones."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--mechanisms", nargs="+", choices=list(MECHANISMS), default=[])
-    parser.add_argument("--trust", nargs="+", choices=list(TRUST), default=[], help="all mechanisms of these")
+    parser.add_argument(
+        "--trust", nargs="+", choices=list(TRUST), default=[], help="all mechanisms of these groups"
+    )
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 1, 10])
     parser.add_argument("--replicates", type=int, default=5)
     parser.add_argument("--gowalla", type=Path, help="folder of the extracts")
@@ -205,7 +207,7 @@ def main() -> None:
     made = makers(given.gowalla, PERSON_LIMIT)
     for name in given.cases or made:
         if name not in made:
-            parser.error(f"there is no case {name!r} here; the cases are {', '.join(made)}")
+            parser.error(f"unknown case {name!r}; choose from {', '.join(made)}")
         table(name, made[name], chosen or list(MECHANISMS), given.epsilons, given.replicates)
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of many tests."""
+"""Fixtures that many tests use."""
 
 import numpy as np
 import pytest
@@ -12,13 +12,13 @@ from privmix.mechanisms.base import Randomness
 
 @pytest.fixture
 def recording():
-    """Randomness whose noise is silent and remembered."""
+    """Randomness that adds zero noise and records each request."""
     return Randomness(RecordingNoise(), np.random.Generator(np.random.PCG64(5)))
 
 
 @pytest.fixture
 def made_model():
-    """A model file of one broad Gaussian, for any clean data."""
+    """A function that makes a model file with one broad component for any clean data."""
 
     def make(clean):
         domain, d = clean.info.domain, clean.points.shape[1]

@@ -1,4 +1,4 @@
-"""What many tests make: a public domain, records in it, noise that can be read, and what a replay needs."""
+"""Test data and test doubles: public domains, records, recorded noise, and checks of replays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,19 +31,19 @@ LOCAL = [name for name in registry.METHODS if registry.method_class(name).trust 
 
 
 def make_mechanism(method, **parameters):
-    """A mechanism, local or not, with its defaults and what it must be told."""
+    """Make a mechanism with its defaults and its required parameters."""
     needed = {"within_m": 50_000} if method == "planar_laplace" else {}
     return registry.build(method, {**needed, **parameters})
 
 
 def quick_mechanism(method):
-    """The same, with one search for the mixture where it says how many."""
+    """Make a mechanism with a single search for the mixture, if it has that parameter."""
     searched = "searches" in registry.method_class(method).__dataclass_fields__
     return make_mechanism(method, **({"searches": 1} if searched else {}))
 
 
 def make_domain(dimensions=2, rows=1000, relation="replace_one", unit="record", attributes=(), max_records=1):
-    """A box of half-diagonal one about the origin, with a resolution of one thousandth; in the plane, of degrees."""
+    """Make a box around the origin with half-diagonal 1 and resolution 0.001; in two dimensions, in degrees."""
     half = 1 / np.sqrt(dimensions)
     places = ("latitude", "longitude") if dimensions == 2 else (None,) * dimensions
     axes = tuple(
@@ -62,7 +62,7 @@ def make_domain(dimensions=2, rows=1000, relation="replace_one", unit="record", 
 
 
 def write_clean(path, domain, points, *, codes=None, persons=None, train=None):
-    """A clean Parquet of these records, all of them for training unless told."""
+    """Write a clean Parquet of these records. By default all of them are training records."""
     rows, codes = len(points), codes or {}
     train = np.ones(rows, dtype=bool) if train is None else train
     persons = np.arange(rows) if persons is None else persons
@@ -88,7 +88,7 @@ def write_clean(path, domain, points, *, codes=None, persons=None, train=None):
 
 
 def clean_data(points, *, persons=None, train=None, isolated=(), **domain):
-    """Clean records in memory, every other one for training unless told; `isolated` are rows."""
+    """Make clean records in memory. By default every other record is for training; `isolated` lists rows."""
     persons = (np.arange(len(points)) if persons is None else persons).astype(np.uint64)
     train = np.arange(len(points)) % 2 == 0 if train is None else train
     rows = int(train.sum())
@@ -104,12 +104,12 @@ def clean_data(points, *, persons=None, train=None, isolated=(), **domain):
 
 
 def make_spec(n_components=3, **domain):
-    """A spec on such a domain."""
+    """Make a spec on a domain of `make_domain`."""
     return Spec(make_domain(**domain), n_components)
 
 
 def partitions_asked(rows, spec, plan):
-    """What an adaptive tree response must have asked in each round, from the reports and public values alone."""
+    """Compute the partition that an adaptive tree response asked in each round, from reports and public values only."""
     deepest = halvings(spec, "").depth
     first, rounds = schedule(deepest, plan)
     asked, said = [Partition.even(first, deepest)], []
@@ -123,9 +123,9 @@ def partitions_asked(rows, spec, plan):
 
 
 def assert_truthful(rows, oracles, codes):
-    """Each turn of a survey names the truth as often as its oracle says; `codes` are everybody's true answers to it.
+    """Check that each turn of a survey is truthful as often as its oracle says; `codes` are the true answers to it.
 
-    And of a turn that does not hash, the fields of the hash are empty.
+    The hash fields of a turn without hashing must be empty.
     """
     for turn, (oracle, everybody) in enumerate(zip(oracles, codes, strict=True)):
         own, true = rows[rows["turn"] == turn], everybody[rows["turn"] == turn]
@@ -140,9 +140,9 @@ def assert_truthful(rows, oracles, codes):
 
 @dataclass
 class RecordingNoise:
-    """Silent noise that remembers which scale was asked for; it may state the rounding of another source.
+    """Zero noise that records each requested scale. It can state the rounding of another source.
 
-    Draws that are not noise (samples, partitions) are real, from a generator of its own.
+    Draws that are not noise (samples, partitions) are real and come from its own generator.
     """
 
     asked: list[tuple[str, float, tuple[int, ...]]] = field(default_factory=list)
@@ -172,7 +172,7 @@ class RecordingNoise:
 
 
 def clusters(rows=1000, dimensions=2, seed=0):
-    """Three clusters inside the box of `make_domain`."""
+    """Draw records from three clusters inside the box of `make_domain`."""
     generator = np.random.Generator(np.random.PCG64(seed))
     half = 1 / np.sqrt(dimensions)
     centres = generator.uniform(-0.7 * half, 0.7 * half, (3, dimensions))
@@ -181,7 +181,7 @@ def clusters(rows=1000, dimensions=2, seed=0):
 
 
 class Tape:
-    """Real noise that is remembered: `drawn` has each scale with the noise at it. All other draws are the source's."""
+    """Real noise with a recording: `drawn` holds each scale and its noise. All other draws go to the source."""
 
     def __init__(self, source):
         self.source, self.drawn = source, []
@@ -201,7 +201,7 @@ class Tape:
 
 
 def spied(monkeypatch, module, name, seen):
-    """Calls of `module.name` go on as before and leave (arguments, answer) in `seen`."""
+    """Wrap `module.name` so that each call appends (arguments, answer) to `seen`."""
     original = getattr(module, name)
 
     def watched(*args, **kwargs):
@@ -213,20 +213,20 @@ def spied(monkeypatch, module, name, seen):
 
 
 def restored(described):
-    """The mixture that a transcript describes."""
+    """Return the mixture that a transcript describes."""
     return Mixture(*(np.array(described[part]) for part in ("weights", "means", "covariances")))
 
 
 def assert_same(found, wanted):
-    """Two mixtures are equal up to the rounding of a few operations."""
+    """Check that two mixtures are equal up to rounding errors."""
     for part in ("weights", "means", "covariances"):
         assert getattr(found, part) == pytest.approx(getattr(wanted, part), rel=1e-9, abs=1e-12), part
 
 
 def assert_fresh_noise(residuals, alarm=1e-6):
-    """Residuals over their scale are standard normal numbers by their size (chi square), and no number comes twice.
+    """Check that scaled residuals have the size of standard normal numbers (chi-square test), and that none repeats.
 
-    There must be enough of them for halved noise to be noticed. Rounding hides what subtraction adds to a number.
+    The check also requires enough residuals to detect halved noise. Rounding removes the error of the subtraction.
     """
     residuals = np.concatenate([np.ravel(each) for each in residuals])
     assert len(np.unique(residuals.round(7))) == len(residuals)

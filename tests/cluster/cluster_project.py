@@ -20,11 +20,11 @@ class ClusterProject(Project):
     begun: list[subprocess.Popen] = field(default_factory=list)
 
     def environment(self) -> dict[str, str]:
-        """As the copy's own, with the way to the cluster."""
+        """Return the environment of the copy, with access to the cluster."""
         return {**self.cluster.environment, **super().environment(), "PATH": self.cluster.environment["PATH"]}
 
     def command(self, *arguments: str) -> list[str]:
-        """What the README says, with a shorter look-out."""
+        """Return the command of the README, with a shorter wait before status checks."""
         return [
             *(str(Path(sys.executable).parent / "snakemake"), "--configfile", "tiny.yaml"),
             *("--workflow-profile", SLURM, "--slurm-init-seconds-before-status-checks", "5"),
@@ -32,7 +32,7 @@ class ClusterProject(Project):
         ]
 
     def begin(self, *arguments: str) -> subprocess.Popen:
-        """Start Snakemake in a process group of its own; what it says goes to `said`."""
+        """Start Snakemake in its own process group. `said` returns its output."""
         with (self.folder / "said.log").open("w") as log:
             runner = subprocess.Popen(
                 self.command(*arguments),
@@ -47,5 +47,5 @@ class ClusterProject(Project):
 
     @property
     def said(self) -> str:
-        """What the last Snakemake that was begun has said."""
+        """Output of the last Snakemake process."""
         return (self.folder / "said.log").read_text()

@@ -1,4 +1,4 @@
-"""One real SLURM for all the tests of this folder, and projects that run on it."""
+"""Fixtures: one real SLURM for all tests of this folder, and projects that run on it."""
 
 import os
 import shutil
@@ -18,11 +18,11 @@ from slurm_cluster import Cluster, missing
 def cluster() -> Iterator[Cluster]:
     """A controller and three nodes on loopback."""
     if absent := missing():
-        reason = f"{', '.join(absent)}: not installed, and only root can with tests/cluster/install-slurm"
+        reason = f"{', '.join(absent)}: not installed; run tests/cluster/install-slurm as root"
         if os.environ.get("PRIVMIX_REQUIRE_ALL") == "1":
             pytest.fail(f"PRIVMIX_REQUIRE_ALL=1 asks for every test, but {reason}.")
         pytest.skip(reason)
-    # Not pytest's folder: munge wants one that everybody may enter, and sockets want a short name.
+    # Not pytest's folder: munge needs a folder that all users can enter, and sockets need a short path.
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     running = Cluster(folder)
     try:
@@ -35,7 +35,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny run, two mechanisms at two ε, finished on this machine without SLURM."""
+    """A finished tiny run on this machine without SLURM: two mechanisms at two ε."""
     project = copy_project(tmp_path_factory.mktemp("local"))
     config, entry = project.folder / "tiny.yaml", project.folder / "catalog/tiny.yaml"
     config.write_text(config.read_text().replace("mechanisms:\n", "mechanisms:\n  non_private: null\n"))
@@ -49,7 +49,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def unrun(
     local: Path, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], ClusterProject]]:
-    """The same project with nothing made yet, for a run on the cluster."""
+    """A function that copies the project without its results, for a run on the cluster."""
 
     def copy(name: str) -> ClusterProject:
         folder = tmp_path_factory.mktemp(name) / "project"

@@ -1,8 +1,8 @@
-"""A real SLURM on this machine: a controller and three nodes, on loopback alone, in a folder of their own.
+"""A real SLURM on this machine: a controller and three nodes, on loopback only, in their own folder.
 
-By hand: `eval "$(python tests/cluster/slurm_cluster.py start FOLDER)"`, and in the end
-`python tests/cluster/slurm_cluster.py stop FOLDER`. Neither cgroups nor systemd nor an accounting database is
-needed, and nothing outside the folder is read or written: munge has its own socket and key there too.
+To start it by hand, run `eval "$(python tests/cluster/slurm_cluster.py start FOLDER)"`. To stop it, run
+`python tests/cluster/slurm_cluster.py stop FOLDER`. It needs no cgroups, systemd or accounting database. It reads and
+writes nothing outside the folder, which also holds the socket and key of munge.
 """
 
 import getpass
@@ -28,7 +28,7 @@ SlurmctldPort={controller_port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-# A requeued job is held until its old credential has expired: 15 seconds and not two minutes.
+# A requeued job is held until its old credential expires: 15 seconds instead of two minutes.
 AuthInfo=socket={folder}/munge/socket,cred_expire=15
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 StateSaveLocation={folder}/state
@@ -37,22 +37,22 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
-# What works without cgroups.
+# These plugins work without cgroups.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
-# Memory is looked at every second, and a job above its request is killed.
+# Check memory every second, and kill a job above its request.
 JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SlurmdParameters=config_overrides
 SchedulerParameters=sched_interval=2,sched_min_interval=200000,batch_sched_delay=1
-# A node that was down comes back by itself; what was on it is queued again.
+# A node that was down comes back automatically, and its jobs are queued again.
 ReturnToService=2
 SlurmdTimeout=30
 KillWait=2
-# How long squeue remembers what is over: Snakemake asks it how jobs ended, and so do the tests (300 is the default).
+# How long squeue shows finished jobs (default 300). Snakemake and the tests ask it how jobs ended.
 MinJobAge=1800
 MpiDefault=none
 """
@@ -61,7 +61,7 @@ PARTITION = "PartitionName=work Nodes=n[1-3] Default=YES MaxTime=INFINITE State=
 
 
 def missing() -> list[str]:
-    """The programs of SLURM and munge that are not installed here."""
+    """Return the programs of SLURM and munge that are not installed."""
     return [name for name in PROGRAMS if not shutil.which(name, path=_path())]
 
 
@@ -70,7 +70,7 @@ def _path() -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on."""
+    """Return free ports on the loopback interface."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -89,7 +89,7 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment in which SLURM's commands speak to this cluster."""
+        """Environment in which the commands of SLURM use this cluster."""
         return {
             **os.environ,
             "PATH": f"{self.folder}/bin:{_path()}",
@@ -111,7 +111,7 @@ class Cluster:
         self._wait_for(lambda: self.states() == ["idle"] * len(NODES), "the nodes did not become idle")
 
     def stop(self) -> None:
-        """Cancel all jobs, then end what `start` started, by the recorded process ids."""
+        """Cancel all jobs, then end the daemons by their recorded process ids."""
         self.run("scancel", "--full", "--user", getpass.getuser(), check=False)
         self._until(lambda: not self.run("squeue", "--noheader", check=False), 15)
         recorded = self.folder / "pids"
@@ -124,21 +124,21 @@ class Cluster:
         recorded.unlink(missing_ok=True)
 
     def run(self, *command: str, check: bool = True) -> str:
-        """What one of SLURM's commands says."""
+        """Run a command of SLURM and return its output."""
         return subprocess.run(
             command, env=self.environment, capture_output=True, text=True, check=check, timeout=60
         ).stdout
 
     def states(self) -> list[str]:
-        """The state of every node."""
+        """Return the state of every node."""
         return self.run("sinfo", "--noheader", "--Node", "--format=%t", check=False).split()
 
     def set_down(self, node: str) -> None:
-        """Have an administrator take a node away, with all that runs on it."""
+        """Set a node down, as an administrator would. Its jobs end."""
         self.run("scontrol", "update", f"NodeName={node}", "State=down", "Reason=test")
 
     def bring_back(self, node: str) -> None:
-        """Have the node back, if it has not come back by itself."""
+        """Resume the node, if it has not come back automatically."""
         self.run("scontrol", "update", f"NodeName={node}", "State=resume", check=False)
 
     def _configure(self) -> None:
@@ -149,7 +149,7 @@ class Cluster:
         key = self.folder / "munge/key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
-        # Snakemake takes every SLURM_... variable from the environment of its srun, the cluster's place too.
+        # Snakemake removes every SLURM_... variable from the environment of srun, including SLURM_CONF.
         srun = self.folder / "bin/srun"
         srun.write_text(f'#!/bin/sh\nSLURM_CONF={self.folder}/slurm.conf exec {shutil.which("srun")} "$@"\n')
         srun.chmod(0o755)
@@ -163,7 +163,7 @@ class Cluster:
         (self.folder / "slurm.conf").write_text(text + PARTITION)
 
     def _spawn(self, *command: str) -> None:
-        """Start a daemon and record its process id at once."""
+        """Start a daemon and record its process id immediately."""
         with (self.folder / "daemons.log").open("a") as log, (self.folder / "pids").open("a") as pids:
             daemon = subprocess.Popen(
                 command,
@@ -176,7 +176,7 @@ class Cluster:
             pids.write(f"{daemon.pid}\n")
 
     def _is_ours(self, pid: int) -> bool:
-        """Whether that process lives and is a daemon of this cluster, not a newcomer with an old number."""
+        """Return whether the process is alive and is a daemon of this cluster, not a new process with a reused id."""
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
             environment = Path(f"/proc/{pid}/environ").read_bytes()
@@ -185,7 +185,7 @@ class Cluster:
         return state != "Z" and f"SLURM_CONF={self.folder}/".encode() in environment
 
     def _wait_for(self, reached: Callable[[], bool], complaint: str) -> None:
-        """Wait for something that must happen."""
+        """Wait until the condition is true, or stop the cluster and raise an error."""
         if not self._until(reached, START_SECONDS):
             logs = [path.read_text()[-2000:] for path in sorted(self.folder.glob("*.log"))]
             self.stop()
@@ -193,7 +193,7 @@ class Cluster:
 
     @staticmethod
     def _until(reached: Callable[[], bool], seconds: float) -> bool:
-        """Wait until something has happened, but not for ever."""
+        """Wait until the condition is true, with a time limit."""
         deadline = time.monotonic() + seconds
         while not (there := reached()) and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -208,7 +208,7 @@ def main() -> None:
     if sys.argv[1] == "stop":
         cluster.stop()
     elif absent := missing():
-        sys.exit(f"{', '.join(absent)}: not installed; tests/cluster/install-slurm does it.")
+        sys.exit(f"{', '.join(absent)}: not installed; run tests/cluster/install-slurm.")
     else:
         cluster.start()
         print(f"export SLURM_CONF={cluster.folder}/slurm.conf PATH={cluster.folder}/bin:$PATH")

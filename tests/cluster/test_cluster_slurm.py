@@ -1,4 +1,4 @@
-"""The real pipeline on a real SLURM: the same results, through lost nodes, kills, hunger and failures."""
+"""Tests of the pipeline on a real SLURM: same results despite lost nodes, kills, too little memory and failures."""
 
 import os
 import re
@@ -26,28 +26,28 @@ SUBMITTED = re.compile(
 
 
 def submitted(said: str) -> list[str]:
-    """What was submitted to SLURM, by the names of its logs: rule and wildcards."""
+    """Return the jobs submitted to SLURM, by the names of their logs: rule and wildcards."""
     return [match[3] for match in SUBMITTED.finditer(said)]
 
 
 def asked_for(project: ClusterProject, attempt: int) -> str:
-    """The memory that a job of the tiny dataset asks for, as SLURM writes it."""
+    """Return the memory that a job of the tiny dataset requests, in SLURM's format."""
     return f"{resources.memory_mb([load_entry(project.folder / 'catalog/tiny.yaml')], attempt)}M"
 
 
 def results(folder: Path) -> pd.DataFrame:
-    """Every number of the run but the times."""
+    """Return all results of the run except times."""
     frame = pd.read_parquet(folder / "reports/results.parquet")
     return frame[~frame["metric"].str.startswith("seconds_")].reset_index(drop=True)
 
 
 def leave_out_the_local_mechanism(project: ClusterProject) -> None:
-    """One mechanism is enough where only its jobs are looked at."""
+    """Remove the local mechanism from the configuration: one mechanism is enough for these tests."""
     project.edit("tiny.yaml", "mechanisms:\n", "mechanisms:\n  randomized_response: null\n")
 
 
 def wait_for(reached: Callable[[], bool], runner: subprocess.Popen) -> None:
-    """Wait until something has happened while Snakemake runs."""
+    """Wait until the condition is true while Snakemake runs."""
     deadline = time.monotonic() + PATIENCE
     while not reached():
         assert runner.poll() is None, "Snakemake ended before that"
@@ -56,13 +56,13 @@ def wait_for(reached: Callable[[], bool], runner: subprocess.Popen) -> None:
 
 
 def finish(project: ClusterProject, runner: subprocess.Popen) -> None:
-    """Wait for the end of Snakemake, which must be a success."""
+    """Wait for Snakemake and check that it succeeds."""
     assert runner.wait(timeout=PATIENCE) == 0, project.said[-3000:]
 
 
 TROUBLE = '''
 def trouble() -> None:
-    """At ε = 3 a gigabyte for a while, more than the first attempt may hold; at ε = 1 a mistake."""
+    """At ε = 3, hold a gigabyte, more than the first attempt may use; at ε = 1, raise an error."""
     import sys, time
 
     if float(sys.argv[sys.argv.index("--epsilon") + 1]) == 1:
@@ -81,7 +81,7 @@ def main() -> None:
 
 @pytest.fixture(scope="module")
 def begun(unrun: Callable[[str], ClusterProject]) -> dict[str, tuple[ClusterProject, subprocess.Popen]]:
-    """Two runs side by side, to save time: a plain one, and one with trouble."""
+    """Two parallel runs, to save time: a plain one, and one with trouble."""
     plain, trouble = unrun("finished"), unrun("troubled")
     leave_out_the_local_mechanism(trouble)
     trouble.edit("src/privmix/pipeline/stages/fit.py", "\ndef main() -> None:\n", TROUBLE)
@@ -99,7 +99,7 @@ def finished(begun: dict[str, tuple[ClusterProject, subprocess.Popen]]) -> Clust
 
 @pytest.fixture(scope="module")
 def troubled(begun: dict[str, tuple[ClusterProject, subprocess.Popen]]) -> ClusterProject:
-    """A run with a job that is too hungry for its first attempt, and one that fails at every attempt."""
+    """A run with one job that needs more memory than its first attempt has, and one that fails at every attempt."""
     project, runner = begun["trouble"]
     assert runner.wait(timeout=PATIENCE) != 0
     return project
@@ -131,7 +131,7 @@ def test_adding_one_epsilon_submits_only_its_jobs(finished: ClusterProject, tmp_
 
 @pytest.fixture(scope="module")
 def bereft(unrun: Callable[[str], ClusterProject], cluster: Cluster) -> ClusterProject:
-    """The tiny run in chunks, in the middle of which a node that was at work went down."""
+    """The tiny run in chunks. A busy node goes down during the run."""
     project = unrun("bereft")
     runner = project.begin("--profile", CHUNKED, "--", "reports/summary.html")
 
@@ -156,7 +156,7 @@ def test_a_node_set_down_in_mid_run_costs_time_and_nothing_else(local: Path, ber
 
 
 def test_chunks_make_the_same_files_in_fewer_jobs(local: Path, bereft: ClusterProject):
-    """All ε of a mechanism are one SLURM job, and its audits another; sixteen jobs become six."""
+    """All ε of a mechanism are one SLURM job, and its audits are another: sixteen jobs become six."""
     names = sorted({name.split("/")[0] for name in submitted(bereft.said)})
     assert names == [
         "group_dp_em_ggg_exact_audit",
@@ -188,7 +188,7 @@ def test_after_a_killed_snakemake_the_same_command_redoes_only_what_was_lost(
     assert _of_the_data(project) == ["rule_clean/tiny", *_chain("fit")]
     assert project.snakemake("--unlock").returncode == 0
     finish(project, project.begin("reports/summary.html"))
-    # What SLURM had begun goes on without Snakemake: fits that came to their end meanwhile are not lost.
+    # Jobs that SLURM has started continue without Snakemake: fits that finish in the meantime are not lost.
     again = _of_the_data(project)
     assert set(again) - set(_chain("fit")) == {*_chain("evaluate"), "rule_report"}
     assert len(again) == len(set(again))
@@ -198,7 +198,7 @@ def test_after_a_killed_snakemake_the_same_command_redoes_only_what_was_lost(
 
 
 def _of_the_data(project: ClusterProject) -> list[str]:
-    """What was submitted but for audits, which need nothing and may be over before all else."""
+    """Return the submitted jobs except audits, which need no input and may finish first."""
     return sorted(name for name in submitted(project.said) if not name.startswith("rule_audit"))
 
 
@@ -220,7 +220,7 @@ def test_a_stage_killed_for_its_memory_is_sent_again_with_more_and_succeeds(trou
 def test_what_snakemake_shows_of_a_killed_stage_tells_its_memory(troubled: ClusterProject):
     told = re.search(r"privmix fit: still running after .* s, peak memory (\d+) MB", troubled.said)
     assert int(told[1]) >= 512
-    assert "exceeded memory limit" in troubled.said  # the words of SLURM itself
+    assert "exceeded memory limit" in troubled.said  # the message of SLURM itself
 
 
 def test_a_stage_that_always_fails_stops_its_own_chain_and_the_report_names_it(troubled: ClusterProject):

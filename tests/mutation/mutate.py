@@ -1,9 +1,9 @@
-"""Apply each defect of `changes` to a copy of the package and say which test catches it.
+"""Apply each defect of `changes` to a copy of the package and report which test catches it.
 
     python tests/mutation/mutate.py [part of a name ...]
 
-A test catches a defect when it fails; a change that breaks the import or the collection proves nothing and is an
-error here. The same tests must pass on an unchanged copy.
+A test catches a defect if it fails. A change that breaks the import or the test collection proves nothing and is an
+error. The same tests must pass on an unchanged copy.
 """
 
 import functools
@@ -28,8 +28,8 @@ from changes.change import Change
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 2
-TESTS_FAILED = 1  # an exit code of pytest
-ANOTHER_COPY = 77  # none of pytest's
+TESTS_FAILED = 1  # exit code of pytest
+ANOTHER_COPY = 77  # not an exit code of pytest
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 PRELOADED = (
     "numpy", "scipy.stats", "scipy.optimize", "pyarrow.parquet", "pandas", "numba", "pydantic", "hypothesis",
@@ -43,7 +43,7 @@ class Unusable(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a change: the test that failed first, or None if all passed."""
+    """The outcome of a change: the first test that failed, or None if all passed."""
 
     change: Change
     caught_by: str | None
@@ -55,7 +55,7 @@ class Outcome:
 
 
 def copied(change: Change | None, folder: Path) -> Path:
-    """A copy of src/ with the change made in it, and with the machine code of loops that were compiled already."""
+    """Copy src/, including cached machine code of compiled loops, and apply the change."""
     source = folder / "src"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("*.pyc", "*.egg-info"))
     for edit in change.edits if change else ():
@@ -75,7 +75,7 @@ def copied(change: Change | None, folder: Path) -> Path:
 
 
 def tested(source: Path, tests: Sequence[str], name: str) -> str | None:
-    """The first of these tests that fails on that copy of the package, or None."""
+    """Return the first of these tests that fails on the copy of the package, or None."""
     said = source.parent / "pytest.log"
     process = _fresh().Process(target=_pytest, args=(source, said, tests))
     process.start()
@@ -84,11 +84,11 @@ def tested(source: Path, tests: Sequence[str], name: str) -> str | None:
     if process.exitcode == 0:
         return None
     if process.exitcode == ANOTHER_COPY:
-        raise Unusable(f"{name}: the tests would not import the copy in {source}.")
+        raise Unusable(f"{name}: the tests do not import the copy in {source}.")
     failed = re.search(r"^FAILED (.+?)(?: - |$)", output, re.MULTILINE)
     erred = re.search(
         r"^ERROR (\S+::.+?)(?: - |$)", output, re.MULTILINE
-    )  # in a fixture, which runs the package too
+    )  # a fixture, which also runs the package
     if process.exitcode != TESTS_FAILED or not (failed or erred):
         raise Unusable(f"{name}: pytest ended with {process.exitcode}.\n{output[-4000:]}")
     return (failed or erred)[1]
@@ -96,7 +96,7 @@ def tested(source: Path, tests: Sequence[str], name: str) -> str | None:
 
 @functools.cache
 def _fresh() -> multiprocessing.context.ForkServerContext:
-    """Processes that begin with what the package stands on, imported once for all of them, and without the package."""
+    """Return a context for new processes, with the dependencies of the package preloaded but not the package."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(PRELOADED))
     with mock.patch.dict(os.environ, ONE_THREAD):  # a process with threads cannot be forked
@@ -105,7 +105,7 @@ def _fresh() -> multiprocessing.context.ForkServerContext:
 
 
 def _pytest(source: Path, said: Path, tests: Sequence[str]) -> None:
-    """Run the tests on the copy, in a process of their own."""
+    """Run the tests on the copy, in a new process."""
     with said.open("w") as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
@@ -126,9 +126,9 @@ def _pytest(source: Path, said: Path, tests: Sequence[str]) -> None:
 
 
 def mutate(changes: Sequence[Change], folder: Path) -> list[Outcome]:
-    """The outcome of each change, once the tests have passed on copies without any.
+    """Check that the tests pass on unchanged copies, then return the outcome of each change.
 
-    All copies are made first, so that a change which fits nowhere is told at once.
+    All copies are made first, so a change that does not fit the sources fails immediately.
     """
     every = sorted({test for change in changes for test in change.tests})
     parts = [part for part in (every[start::AT_ONCE] for start in range(AT_ONCE)) if part]
@@ -143,12 +143,14 @@ def mutate(changes: Sequence[Change], folder: Path) -> list[Outcome]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for failed in pool.map(tested, plain, parts, ["unchanged"] * len(parts)):
             if failed:
-                raise Unusable(f"{failed} fails on the unchanged package: it cannot catch anything.")
+                raise Unusable(
+                    f"{failed} fails on the unchanged package, so it cannot catch a change; fix it first."
+                )
         return list(pool.map(outcome, changes, sources))
 
 
 def main() -> int:
-    """Try the changes whose names contain one of the arguments, or all."""
+    """Test the changes whose names contain one of the arguments, or all changes."""
     wanted = [
         change for change in CHANGES if not sys.argv[1:] or any(part in change.name for part in sys.argv[1:])
     ]

@@ -1,4 +1,4 @@
-"""Every planted defect is noticed by a named test, and the script itself cannot be fooled."""
+"""Tests that a named test catches every planted defect, and that the script rejects changes that prove nothing."""
 
 import pytest
 from changes import CHANGES

@@ -1,4 +1,4 @@
-"""A copy of the project in a folder of its own, with a tiny run, whose sources may be edited and killed."""
+"""A copy of the project with a tiny run. Tests may edit its sources and kill its jobs."""
 
 import os
 import re
@@ -51,23 +51,23 @@ evaluation:
 
 @dataclass(frozen=True)
 class Project:
-    """Where the copy stands."""
+    """A copy of the project in a folder."""
 
     folder: Path
 
     def environment(self) -> dict[str, str]:
-        """Commands in the copy import the copy's sources."""
+        """Return an environment in which commands import the sources of the copy."""
         return {**os.environ, "PYTHONPATH": str(self.folder / "src"), "COLUMNS": "200"}
 
     def command(self, *arguments: str) -> list[str]:
-        """A Snakemake command in the copy, with the tiny configuration."""
+        """Return a Snakemake command with the tiny configuration."""
         return [
             *(str(Path(sys.executable).parent / "snakemake"), "--configfile", "tiny.yaml", "--cores", "2"),
             *arguments,
         ]
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake to its end."""
+        """Run Snakemake and wait for its end."""
         return subprocess.run(
             self.command(*arguments),
             cwd=self.folder,
@@ -78,7 +78,7 @@ class Project:
         )
 
     def start(self, *arguments: str) -> subprocess.Popen:
-        """Start Snakemake, in a process group of its own, silently."""
+        """Start Snakemake without output, in its own process group."""
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.folder,
@@ -89,7 +89,7 @@ class Project:
         )
 
     def planned(self, *arguments: str, target: str = "reports/summary.html") -> set[tuple[str, str, str]]:
-        """(rule, mechanism, epsilon) of every job that the next run for the target would do."""
+        """Return (rule, mechanism, epsilon) of every job that the next run for the target would execute."""
         result = self.snakemake(target, "--dry-run", "--quiet", "host", *arguments)
         assert result.returncode == 0, result.stderr
         jobs = set()
@@ -103,7 +103,7 @@ class Project:
         return jobs
 
     def edit(self, name: str, old: str, new: str) -> None:
-        """Replace a piece of one file of the copy, which must be there."""
+        """Replace a snippet in one file of the copy. Fail if the file does not contain it."""
         path = self.folder / name
         text = path.read_text()
         assert old in text, f"{name} has no {old!r}"
@@ -111,7 +111,7 @@ class Project:
 
 
 def copy_project(folder: Path, rows: int = 400) -> Project:
-    """A fresh copy with a tiny dataset."""
+    """Make a fresh copy with a tiny dataset."""
     for part in PARTS:
         source, target = ROOT / part, folder / part
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def copy_project(folder: Path, rows: int = 400) -> Project:
 
 
 def add_dataset(folder: Path, name: str, rows: int) -> None:
-    """A CSV of three clusters, and its entry."""
+    """Write a CSV file with three clusters, and its catalog entry."""
     generator = np.random.Generator(np.random.PCG64(7))
     centres = np.array([[-0.5, -0.5], [0.5, 0.4], [0.0, 0.7]])
     points = centres[generator.integers(3, size=rows)] + generator.normal(0, 0.05, (rows, 2))

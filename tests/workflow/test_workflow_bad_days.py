@@ -1,4 +1,4 @@
-"""Bad configurations, killed jobs and failing mechanisms."""
+"""Tests of bad configurations, bad files, killed jobs and mechanisms that fail."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from project_copy import Project, add_dataset, copy_project
 
 @pytest.fixture(scope="module")
 def unrun(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project in which nothing was run."""
+    """A project without any run."""
     return copy_project(tmp_path_factory.mktemp("unrun"))
 
 
@@ -53,7 +53,7 @@ def test_a_configfile_and_options_are_laid_over_the_default(unrun: Project):
 
 
 def _first_job(runner: subprocess.Popen, stage: str) -> psutil.Process:
-    """The first process of that stage below Snakemake."""
+    """Wait for the first process of that stage that Snakemake starts."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for process in psutil.Process(runner.pid).children(recursive=True):
@@ -103,7 +103,7 @@ def test_after_a_killed_snakemake_unlock_and_the_same_command_finish(tmp_path: P
 
 
 def test_people_and_a_mechanism_that_cannot_work_are_results_and_no_crash(tmp_path: Path):
-    """People with several records; and planar noise for what is no place."""
+    """Run persons with several records, and planar noise on data without places."""
     project = copy_project(tmp_path / "project")
     entry, config = project.folder / "catalog/tiny.yaml", project.folder / "tiny.yaml"
     person = "  - {name: sex, description: An attribute, type: category, values: [f, m]}\n"

@@ -1,4 +1,4 @@
-"""The catalog's rule: made by the default target, and again only when an entry, its data or this code changes."""
+"""Tests of the rule `catalog`: the default target runs it, and only changes of entries, data or its code rerun it."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ PAGE = "reports/catalog.html"
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny project whose catalog was made."""
+    """A tiny project with a finished catalog."""
     project = copy_project(tmp_path_factory.mktemp("catalogued"))
     add_dataset(project.folder, "other", 300)
     result = project.snakemake(PAGE)

@@ -1,4 +1,4 @@
-"""What the profiles for clusters rely on."""
+"""Tests of what the cluster profiles require of the rules."""
 
 import re
 from pathlib import Path
@@ -20,14 +20,14 @@ def profile(name: str) -> dict:
 def test_every_rule_that_goes_to_a_cluster_says_what_it_needs():
     assert {"clean", "privatise", "fit", "evaluate", "report"} <= set(RULES)
     for name, text in RULES.items():
-        if name != "download":  # runs where Snakemake runs
+        if name != "download":  # a local rule
             assert "mem_mb=memory," in text, name
             assert re.search(r"\bruntime=minutes\(", text), name
             assert "threads: 1\n" in text, name
 
 
 def test_retries_are_the_profiles_alone():
-    """At a rule they would run again in the same allocation, without the larger memory."""
+    """A retry of a rule would run in the same allocation, without the larger memory."""
     assert profile("slurm")["retries"] >= 1
     assert not any("retries:" in text for text in RULES.values())
 
@@ -47,12 +47,12 @@ def test_chunks_hold_rules_that_exist_and_are_of_one_mechanism():
 
 
 def test_every_rule_is_measured_but_a_release():
-    """A benchmark holds times; of a release nothing finer than a day is kept."""
+    """A benchmark contains times, but a release keeps no time more precise than the day."""
     assert {name for name, text in RULES.items() if "    benchmark:\n" not in text} == {"release"}
 
 
 def test_what_was_measured_is_no_input_of_the_report():
-    """Else a run from before there were benchmarks would be made again, to measure it."""
+    """Otherwise a finished run without benchmark files would run again."""
     inputs = RULES["report"].split("    output:")[0]
     assert "BENCHMARKS" not in inputs
     assert "logs/" not in inputs

@@ -1,4 +1,4 @@
-"""The project's own order: lint, format, layers, dependencies, generated files."""
+"""Tests of the project itself: lint, format, layers, dependencies, generated files."""
 
 import re
 import subprocess
@@ -37,7 +37,9 @@ def test_the_tree_is_clean(command: list[str]):
 def test_generated_schemas_are_current():
     for name, made in (("schema", schema.configuration()), ("catalog-entry.schema", schema.entry())):
         text = (ROOT / f"config/{name}.json").read_text()
-        assert text == schema.text(made), f"config/{name}.json is old; write it anew with `privmix schema`"
+        assert text == schema.text(made), (
+            f"config/{name}.json is out of date; write it again with `privmix schema`"
+        )
 
 
 def test_both_configurations_are_valid(monkeypatch: pytest.MonkeyPatch):
@@ -53,7 +55,7 @@ def test_both_configurations_are_valid(monkeypatch: pytest.MonkeyPatch):
 
 
 def _declared() -> list[str]:
-    """What the package needs, its extras with it."""
+    """Return the dependencies of the package, including its extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return project["dependencies"] + [
         line for extra in project["optional-dependencies"].values() for line in extra

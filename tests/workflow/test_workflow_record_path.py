@@ -1,4 +1,4 @@
-"""How many files one record passes on its way from a CSV to a row of results: what a newcomer must read."""
+"""Test how many source files process a record from CSV to results: this is what a new developer must read."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def trace(frame, event, argument):
     code = frame.f_code
     name = code.co_filename
     caller = frame.f_back.f_globals.get("__name__", "") if frame.f_back else ""
-    if caller.startswith("numba."):  # its compiler, which runs only where its cache is empty; no record is there
+    if caller.startswith("numba."):  # its compiler, which runs only if its cache is empty and sees no records
         return
     if event == "call" and "/privmix/" in name and code.co_flags & 3 == 3:  # functions, not modules and classes
         files.add(name.rpartition("/privmix/")[2])

@@ -1,4 +1,4 @@
-"""Rerun only what changed: every edit reruns the stages that depend on it and no other."""
+"""Tests of reruns: every edit reruns the stages that depend on it, and no others."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ REPORT = {("report", "", "")}
 
 
 def chain(*mechanisms: str, epsilons: tuple[str, ...] = ("1", "3")) -> set[tuple[str, str, str]]:
-    """The jobs of these mechanisms from privatise to audit, and the report."""
+    """Return the jobs of these mechanisms from privatise to audit, and the report."""
     jobs = set(REPORT)
     for mechanism in mechanisms:
         for epsilon in ("inf",) if mechanism == "non_private" else epsilons:
@@ -56,7 +56,7 @@ def test_the_run_makes_what_it_promises(finished: Path):
     audited = set(zip(bounds["mechanism"], bounds["epsilon"].map("{:g}".format), strict=True))
     assert audited == {
         job for job in PRIVATE if job[0] == "randomized_response"
-    }  # the others are too dear here
+    }  # the other audits are too expensive here
     assert "<html" in (finished / "reports/summary.html").read_text()[:500]
     charts = {path.name for path in (finished / "reports/figures").glob("[!.]*")}
     assert {"frontier-tiny.svg", "frontier-tiny.png", "proven.svg", "roc-loss-tiny.png"} <= charts
@@ -92,7 +92,7 @@ def test_the_last_words_are_the_answers_and_the_page_in_lines_that_fit(project: 
     assert end[2].startswith("tiny, central: At ε = 1, dp_em_ggg_exact")
     last = end.index("The report is reports/summary.html")
     assert max(map(len, end[2 : last + 1])) <= 60
-    assert len(end) - last <= 5, "little of Snakemake's own comes after"
+    assert len(end) - last <= 5, "Snakemake prints little after it"
 
 
 def test_a_run_without_a_report_has_no_last_words(project: Project):
@@ -178,7 +178,7 @@ def test_words_of_a_catalog_entry_rerun_nothing_but_its_bounds_do(project: Proje
     project.edit("catalog/tiny.yaml", "description: Three clusters", "description: Some clusters")
     assert project.planned() == set()
     project.edit("catalog/tiny.yaml", "lower: -1", "lower: -1.5")
-    audits = {("audit", *job) for job in PRIVATE}  # know nothing of the data
+    audits = {("audit", *job) for job in PRIVATE}  # do not depend on the data
     assert project.planned() == chain("non_private", "dp_em_ggg_exact", "randomized_response") - audits | {
         ("clean", "", "")
     }

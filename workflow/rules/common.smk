@@ -1,4 +1,4 @@
-# What rules ask about the run; no rule stands here.
+# Helpers for the rules. This file contains no rules.
 import shlex
 import shutil
 import sys
@@ -20,13 +20,13 @@ try:
 except UserError as error:
     sys.exit(f"privmix: {error}")
 
-# Jobs run the Python that runs Snakemake, also when its environment is not activated. A prefix of one's own
-# replaces Snakemake's, so that strictness must be said again: without it a failure before `| tee` is a success.
+# Jobs run the Python that runs Snakemake, even if its environment is not active. This prefix replaces Snakemake's own,
+# so it must set strict mode again: without it, a failure before `| tee` counts as success.
 BIN = shlex.quote(str(Path(sys.executable).parent))
 shell.prefix(f"set -euo pipefail; export PATH={BIN}:$PATH; ")
 
 
-# What the report says for the terminal, and when it said so before this run.
+# The log with the answers of the report, and its time before this run.
 SAID = Path("logs/report.log")
 SAID_BEFORE = SAID.stat().st_mtime_ns if SAID.exists() else None
 
@@ -38,29 +38,29 @@ wildcard_constraints:
 
 
 def entry(wildcards):
-    """The catalog entry; ancient, because the digests of its sections say what changed."""
+    """Return the catalog entry. It is ancient, because the digests of its sections show what changed."""
     return ancient(str(PLAN.entry_paths[wildcards.dataset]))
 
 
 def entry_digest(*sections):
-    """The sections of the catalog entry that a rule depends on."""
+    """Return the digest of the sections of the catalog entry that a rule depends on."""
     return lambda wildcards: PLAN.entries[wildcards.dataset].digest(*sections)
 
 
 def entries_of(wildcards):
-    """The catalog entries that a job reads: of its dataset, of none for an audit, or of all."""
+    """Return the catalog entries that a job reads: the entry of its dataset, none for an audit, or all."""
     if "dataset" in wildcards.keys():
         return [PLAN.entries[wildcards.dataset]]
     return [] if "mechanism" in wildcards.keys() else PLAN.entries.values()
 
 
 def memory(wildcards, attempt):
-    """The memory that a job asks for; `retries` of a profile ask for more."""
+    """Return the memory that a job requests. Later attempts (`retries` of a profile) request more."""
     return needs.memory_mb(entries_of(wildcards), attempt)
 
 
 def minutes(fits=lambda wildcards: 0):
-    """The time that a job of so many fits asks for."""
+    """Return the time that a job requests, given its number of fits."""
 
     def runtime(wildcards, attempt):
         gaussians = 0
@@ -74,7 +74,7 @@ def minutes(fits=lambda wildcards: 0):
 
 
 def attacks(wildcards):
-    """How many models attacks fit: shadows, and those with and without the isolated person."""
+    """Return the number of models that attacks fit: shadow models, and models with and without the isolated person."""
     isolated = PLAN.entries[wildcards.dataset].isolated
     games = 2 * PLAN.settings.evaluation.worst_record_runs if isolated else 0
     return games + PLAN.settings.shadows_for(
@@ -83,46 +83,46 @@ def attacks(wildcards):
 
 
 def stage_code(stage):
-    """The version of a stage's code, found when a job of it is planned: a cluster's jobs load only their own."""
+    """Return the version of a stage's code. It is computed lazily, so a cluster job computes only its own."""
     return lambda wildcards: code_version(f"privmix.pipeline.stages.{stage}")
 
 
 def download_code(wildcards):
-    """The version of the code that makes a raw file; a download is what its checksum says, whatever fetched it."""
+    """Return the version of the code that makes a raw file. A download depends on its checksum only."""
     if PLAN.entries[wildcards.dataset].source.kind == "url":
         return "checksum"
     return code_version("privmix.pipeline.stages.download")
 
 
 def local_source(wildcards):
-    """The file on this machine that is read instead of a download, if any."""
+    """Return the local file that replaces the download, if any."""
     path = PLAN.local_source(wildcards.dataset)
     return [] if path is None else str(path)
 
 
 def override(wildcards):
-    """Where the configuration says to read the dataset from, if it does."""
+    """Return the arguments for a source that the configuration overrides, if any."""
     path = PLAN.settings.sources.get(wildcards.dataset)
     return ["--override", path] if path else []
 
 
 def is_local(wildcards):
-    """Whether the mechanism randomises each record before anyone stores it."""
+    """Return whether the mechanism is local: it randomises each record before anyone stores it."""
     return PLAN.mechanisms[wildcards.mechanism].randomises_records
 
 
 def seen_by_fit(wildcards):
-    """What a mechanism's fit may see: the records, or their reports alone."""
+    """Return the file that a mechanism's fit may read: the records, or only their reports."""
     return plan.PRIVATE if is_local(wildcards) else plan.CLEAN
 
 
 def reports_of(wildcards):
-    """The reports of a local mechanism; nothing for a central one."""
+    """Return the reports of a local mechanism, or nothing for a central one."""
     return plan.PRIVATE if is_local(wildcards) else []
 
 
 def job_arguments(wildcards):
-    """The arguments that privatise, fit and evaluate share."""
+    """Return the arguments that privatise, fit and evaluate share."""
     settings = PLAN.settings
     return [
         *("--mechanism", wildcards.mechanism),
@@ -137,7 +137,7 @@ def job_arguments(wildcards):
 
 
 def shadow_arguments(wildcards):
-    """How many shadow models attack this job's mechanism, and on how many records; nothing where none does."""
+    """Return the number of shadow models for this job and the size of their pool, or nothing without shadow models."""
     settings = PLAN.settings
     number = settings.shadows_for(wildcards.mechanism, float(wildcards.epsilon))
     if not number:
@@ -147,7 +147,7 @@ def shadow_arguments(wildcards):
 
 
 def release_arguments(wildcards):
-    """The arguments of a release: the mechanism's, and what all releases may cost; no seed, no replicates."""
+    """Return the arguments of a release: mechanism and spending limits, but no seed and no replicates."""
     settings = PLAN.settings
     return [
         *("--mechanism", wildcards.mechanism),
@@ -163,7 +163,7 @@ def release_arguments(wildcards):
 
 
 def method_code(stage):
-    """The version of the code that a stage runs for the mechanism's method."""
+    """Return the version of the code that a stage runs for the mechanism's method."""
     return lambda wildcards: code_version(
         f"privmix.pipeline.stages.{stage}",
         module_of(PLAN.settings.mechanisms[wildcards.mechanism].method),
@@ -171,12 +171,12 @@ def method_code(stage):
 
 
 def all_scores():
-    """The scores of every job of the run."""
+    """Return the scores files of all jobs of the run."""
     return [job.path(plan.SCORES) for job in PLAN.jobs()]
 
 
 def audit_arguments(wildcards):
-    """What an audit depends on: no dataset, but whom the datasets ask to be protected."""
+    """Return the arguments of an audit. It uses no dataset, only the units and relations that the datasets declare."""
     settings = PLAN.settings
     kinds = [word for kind in PLAN.kinds() for word in ("--kind", *kind)]
     return [
@@ -191,30 +191,30 @@ def audit_arguments(wildcards):
 
 
 def all_audits():
-    """The audit of every private mechanism at every epsilon."""
+    """Return the audit files of all private mechanisms at every epsilon."""
     return sorted(
         {job.path(plan.AUDIT) for job in PLAN.jobs() if job.epsilon < float("inf")}
     )
 
 
 def catalog_entries(wildcards):
-    """Every entry of the catalog, in the run or not; ancient, because their digest says what changed."""
+    """Return all entries of the catalog, in the run or not. They are ancient, because their digest shows what changed."""
     return [ancient(str(path)) for path in entry_paths(PLAN.settings.catalog_dirs)]
 
 
 def digest_of_catalog(wildcards):
-    """What the catalog says; a broken entry that no run needs stops nothing but is on the page."""
+    """Return the digest of the catalog. A broken entry that the run does not need stops nothing; the page lists it."""
     return catalog_digest(PLAN.settings.catalog_dirs)
 
 
 def catalog_configuration(wildcards):
-    """The keys that say which files a dataset goes through."""
+    """Return the configuration keys that determine the files of each dataset."""
     keys = ("catalog_dirs", "datasets", "sources", "mechanisms", "epsilons")
     return compact_json({key: config[key] for key in keys if key in config})
 
 
 def incomplete_report():
-    """The command that renders whatever there is, beside the report that only a whole run makes."""
+    """Return the command that renders the results so far. Only a complete run makes the report itself."""
     kinds = [
         word
         for kind in ("html", "csv", "parquet")
@@ -233,7 +233,7 @@ def incomplete_report():
 
 
 def browser(wildcards):
-    """The browser for the picture; asked for before anything runs."""
+    """Return the browser for the picture, or stop before any job runs."""
     try:
         return find_browser()
     except UserError as error:
@@ -241,7 +241,7 @@ def browser(wildcards):
 
 
 def last_words():
-    """What the report of this run says, in lines that fit the terminal; none where no report was made."""
+    """Return the answers of this run's report, wrapped for the terminal; nothing if the run made no report."""
     now = SAID.stat().st_mtime_ns if SAID.exists() else None
     if now == SAID_BEFORE:
         return []
@@ -249,7 +249,7 @@ def last_words():
     sentences = [
         line
         for line in SAID.read_text(encoding="utf-8").splitlines()
-        if not line.startswith("privmix report:")  # what it has used on a cluster
+        if not line.startswith("privmix report:")  # time and memory used, on a cluster
     ]
     return [
         "",

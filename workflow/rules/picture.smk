@@ -1,5 +1,5 @@
-# The README's picture, of a run with the default configuration:  snakemake --cores all docs/report.png
-# `update`, because without it Snakemake deletes the old picture before there is a new one.
+# Take the picture of the README from a run with the default configuration:  snakemake --cores all docs/report.png
+# `update` keeps the old picture until the new one exists.
 rule picture:
     input:
         html="reports/summary.html",

@@ -1,6 +1,6 @@
-# A release is made once. Neither newer code nor a newer clean file makes it anew, which would cost its ε again; and
-# its folder is write-protected, so that Snakemake refuses to replace it. It has no benchmark: how long it took and how
-# much memory depends on the records and on noise that nobody may redraw, and nothing finer than a day is kept of it.
+# A release is made once. Newer code or a newer clean file does not make it again, because that would cost its ε again.
+# Its folder is write-protected, so Snakemake refuses to replace it. The rule has no benchmark: time and memory depend on
+# the records and on secret noise. A release keeps no time more precise than the day.
 rule release:
     input:
         entry=entry,

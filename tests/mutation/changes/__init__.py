@@ -1,7 +1,7 @@
-"""The defects that the tests must notice: small changes of the sources, each with the tests that should catch it.
+"""The defects that the tests must catch: small changes of the sources, each with the tests that should catch it.
 
-They stand by what of the package they change. A snippet is replaced wherever it stands in its file. Snippets are kept
-short and distinctive; `mutate` says so when one is no longer found.
+There is one module per part of the package. Every occurrence of a snippet in its file is replaced. Keep snippets short
+and distinctive; `mutate` raises an error if it cannot find one.
 """
 
 from changes import (

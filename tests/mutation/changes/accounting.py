@@ -1,4 +1,4 @@
-"""Changes of what turns a ledger into (ε, δ), and a budget into noise: the accountants of `privacy`."""
+"""Defects in accounting and calibration: from a ledger to (ε, δ), and from a budget to noise."""
 
 from changes.change import change
 from changes.places import (

@@ -1,4 +1,4 @@
-"""Changes of what all mechanisms share, and of those that release counts or moments."""
+"""Defects in code that all mechanisms share, and in mechanisms that measure counts or moments."""
 
 from changes.change import change
 from changes.places import (
@@ -26,7 +26,7 @@ TRUE_COUNT = "max(exact.counts[k], 1.0)"
 PASS = "released = curator.measure(moments(observations, mixture))"
 
 CHANGES = (
-    # What a mechanism may know.
+    # Inputs of a mechanism.
     change(
         "search and noise share a stream",
         OF_STREAMS,
@@ -37,7 +37,7 @@ CHANGES = (
         (OF_REPLAY, OF_STREAMS),
         (BASE, "return np.clip(points, self.domain.lower, self.domain.upper)", "return points"),
     ),
-    # The choice of the number of Gaussians.
+    # The choice of the number of components.
     change(
         "a person's records are dealt one by one",
         f"{OF_CHOICE}::test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one",

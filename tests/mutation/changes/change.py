@@ -1,11 +1,11 @@
-"""What a planted defect is: edits of the sources, and the tests of which one must fail."""
+"""A planted defect: edits of the sources, and the tests of which at least one must fail."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Edit:
-    """`before` becomes `after` in a file of the package."""
+    """Replacement of `before` by `after` in a file of the package."""
 
     path: str
     before: str
@@ -14,7 +14,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Change:
-    """A named defect, and the tests of which at least one must fail on it."""
+    """A named defect, and the tests of which at least one must fail."""
 
     name: str
     tests: tuple[str, ...]
@@ -22,6 +22,6 @@ class Change:
 
 
 def change(name: str, tests: str | tuple[str, ...], *edits: tuple[str, str, str]) -> Change:
-    """A change of these edits (path, before, after), with the test or the tests that should catch it."""
+    """Make a change from edits (path, before, after) and the test or tests that should catch it."""
     named = (tests,) if isinstance(tests, str) else tests
     return Change(name, named, tuple(Edit(*edit) for edit in edits))

@@ -1,4 +1,4 @@
-"""Changes of what tries to prove claims wrong."""
+"""Defects in the audits, which try to prove claims wrong."""
 
 from changes.change import change
 from changes.places import (

@@ -1,4 +1,4 @@
-"""Changes of local mechanisms: what each record says, of whose records, in which order."""
+"""Defects in local mechanisms: the content of each report, the choice of records, the order of reports."""
 
 from changes.change import change
 from changes.places import (
@@ -19,7 +19,7 @@ from changes.places import (
 )
 
 CHANGES = (
-    # What all of them share.
+    # Shared code.
     change(
         "a local file claims add-or-remove",
         OF_STREAMS,
@@ -100,7 +100,7 @@ CHANGES = (
             "codes[attribute.name], source=type(source)(np.random.default_rng(1)),",
         ),
     ),
-    # Whose records are reported, and in which order.
+    # The choice of records, and the order of reports.
     change(
         "a person's picks from the last part of the records alone",
         OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_in_which_the_records_come",
@@ -168,7 +168,7 @@ CHANGES = (
         OF_RESPONSE + "::test_counts_are_unbiased_with_the_stated_deviation",
         (RESPONSE, "n * oracle.estimate(support, n)", "support * 1.0"),
     ),
-    # Places that hide among nearby ones.
+    # Planar Laplace noise.
     change(
         "planar distance in the units of longitude",
         OF_PLANAR,

@@ -1,4 +1,4 @@
-"""Changes of the mixture engine where a guarantee rests on it."""
+"""Defects in the mixture engine that would break a guarantee."""
 
 from changes.change import change
 from changes.places import (

@@ -1,4 +1,4 @@
-"""Where defects are planted, in the package, and where the tests are that should notice."""
+"""Paths of the modules with planted defects, and of the tests that should catch them."""
 
 BOUNDS = "audit/bounds.py"
 GAME = "audit/game.py"

@@ -1,4 +1,4 @@
-"""Changes of what draws noise and writes the ledger: `privacy`, but for its accountants."""
+"""Defects in `privacy`, which draws noise and writes the ledger. Its accountants are in `accounting`."""
 
 from changes.change import change
 from changes.places import (
@@ -176,7 +176,7 @@ CHANGES = (
         "a person in a tree counts as one record", WORST_SHAPE, (TREE, "neighbours.records * (gain", "(gain")
     ),
     change("the series of a tree cut short", WORST_SHAPE, (TREE, "TERMS = 200", "TERMS = 1")),
-    # Releases on random samples.
+    # Measurements on random samples.
     change(
         "noise of sampled releases halved",
         OF_SAMPLING + "::test_the_sum_is_over_the_sample_and_the_noise_is_as_stated",
@@ -257,7 +257,7 @@ CHANGES = (
         (OF_COLLECTION, OF_PEOPLE),
         (ORDER, 'np.argsort(random_keys(rows, source=source), kind="stable")', "np.arange(rows)"),
     ),
-    # Places that hide among nearby ones.
+    # Planar Laplace noise.
     change(
         "planar noise halved",
         OF_PLANAR + "::test_two_places_so_many_metres_apart_lose_epsilon_and_no_more",

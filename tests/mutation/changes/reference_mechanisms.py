@@ -1,4 +1,4 @@
-"""Changes of the private reference, and of the mechanisms that begin with it."""
+"""Defects in the private reference, and in the mechanisms that start from it."""
 
 from changes.change import change
 from changes.places import (

@@ -1,4 +1,4 @@
-"""Changes of how releases are made, checked and remembered."""
+"""Defects in the code that makes, verifies and accounts for releases."""
 
 from changes.change import change
 from changes.places import (

@@ -1,4 +1,4 @@
-"""Changes of what the page says of claims."""
+"""Defects in what the page says about claims."""
 
 from changes.change import change
 from changes.places import ANSWER, OF_NEARBY, RUN_RESULTS

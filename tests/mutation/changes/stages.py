@@ -1,4 +1,4 @@
-"""Changes of the stages: from which stream a job draws, and which budget a row belongs to."""
+"""Defects in the stages: the random stream of a job, and the budget of a row."""
 
 from changes.change import change
 from changes.places import EVALUATE, JOB, OF_EVALUATE, OF_STREAMS

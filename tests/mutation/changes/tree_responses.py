@@ -1,4 +1,4 @@
-"""Changes of the local mechanisms that ask for a part of a public tree, at once or in rounds."""
+"""Defects in the local mechanisms that ask for a part of a public tree, in one round or several."""
 
 from changes.change import change
 from changes.places import (
@@ -21,7 +21,7 @@ TRUE_SHARES = (
 )
 
 CHANGES = (
-    # Everybody at once.
+    # One round.
     change(
         "survey: a level drawn for each answer costs its own ε, and is asked with twice that",
         OF_TREE_RESPONSE + "::test_reports_have_the_probabilities_of_the_table",
