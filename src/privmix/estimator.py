@@ -78,7 +78,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         With unit="person", `fit` uses at most this many records of each person, chosen at random.
     expected_rows : int, default=None
         A publicly known number of records, near the true one. It matters only where the number of records is
-        private: for unit="person" or relation="add_remove". There, without it, `fit` spends 2 % of ε to count them.
+        private: for unit="person" or relation="add_remove". There, without it, `fit` spends 1 % of ε to count them.
     geographic : mapping from feature name (or index) to "latitude" or "longitude", default=None
         Features that are geographic coordinates in degrees. Distances are then the same in both directions.
     random_state : int, RandomState instance or None, default=None
