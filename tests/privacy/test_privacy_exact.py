@@ -235,7 +235,7 @@ def test_impossible_scales_are_refused_with_their_value(bad):
 
 def test_a_gaussian_too_narrow_for_its_accounting_is_refused_with_a_way_out():
     ledger = Ledger()
-    with pytest.raises(UserError, match=r"less than 64 steps .* release sums instead of means"):
+    with pytest.raises(UserError, match=r"less than 64 steps .* measure sums instead of means"):
         noise.gaussian(
             np.zeros(2), sensitivity=1e-5, noise_multiplier=1.0, source=ExactNoise(), ledger=ledger, label="x"
         )
@@ -271,7 +271,7 @@ def test_integers_are_uniform_without_bias(high):
 
 @pytest.mark.parametrize("bad", [0, -1, 2**63 + 1])
 def test_impossible_bounds_of_integers_are_refused_with_their_value(bad):
-    with pytest.raises(UserError, match=f"integers below {bad} were asked for"):
+    with pytest.raises(UserError, match=f"cannot draw integers below {bad};"):
         ExactNoise().integers(bad, (3,))
 
 
