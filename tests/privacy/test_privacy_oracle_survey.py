@@ -49,10 +49,10 @@ def test_nobody_answers_twice_or_for_another_or_for_more():
     with pytest.raises(UserError, match="each person answers once"):
         survey.ask(0, oracle, np.append(first, 0))
     assert len(survey.ask(0, oracle, first[:10])) == 10
-    with pytest.raises(UserError, match="asked something else before"):
+    with pytest.raises(UserError, match="asked another question before"):
         survey.ask(0, survey_oracle(5, 1.0), first[10:])
     assert len(survey.ask(0, oracle, first[10:])) == len(first) - 10
-    with pytest.raises(UserError, match="1 answers of turn 0, but 0 people still have it"):
+    with pytest.raises(UserError, match="1 answers for turn 0, but 0 people of it"):
         survey.ask(0, oracle, first[:1])
     assert len(survey.ask(1, survey_oracle(1000, 1.0), second)) == len(second)
 
