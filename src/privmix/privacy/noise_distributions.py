@@ -151,7 +151,7 @@ class OracleNoise:
     supports: Callable[[np.ndarray, np.ndarray], np.ndarray] = field(compare=False)
 
     def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """Return ε times the number of reports that support only `mine`, less the number that support only `other`."""
+        """Return ε for each report that supports only `mine`, minus ε for each report that supports only `other`."""
         more = np.count_nonzero(self.supports(released, mine)) - np.count_nonzero(
             self.supports(released, other)
         )
