@@ -73,10 +73,10 @@ def test_gaussian_epsilon_delta_and_mu_are_inverse(epsilon, delta):
 @pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-6, 1e-2])
 @pytest.mark.parametrize("count", [1, 10, 100, 1000])
 def test_exact_gaussian_composition_agrees_with_the_second_accountant(epsilon, delta, count):
-    """dp_accounting composes the releases itself, one by one.
+    """dp_accounting composes the events itself, one by one.
 
-    Its own error grows with (interval / mu of one release)²: at its default interval, 1e-4, it is off by far more
-    than 1e-3 for a thousand small releases, so the interval is 1/50 of that mu.
+    Its error grows with (interval / mu of one event)². At its default interval, 1e-4, it is off by far more than 1e-3
+    for a thousand small events, so the interval is 1/50 of that mu.
     """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -88,13 +88,13 @@ def test_exact_gaussian_composition_agrees_with_the_second_accountant(epsilon, d
     events = [Gaussian("release", noise_multiplier)] * count
     assert exact(events, delta) == pytest.approx(theirs, rel=1e-3)
     assert exact(events, delta) == pytest.approx(epsilon, rel=1e-6)
-    # Rényi divergences lose something and never claim less than the truth; most where delta is as large as epsilon.
+    # Rényi composition is loose but never below the truth; it is loosest if delta is as large as epsilon.
     assert epsilon * (1 - 1e-9) <= rdp(events, delta) <= (2 if delta < epsilon else 2.5) * epsilon
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-4])
 def test_mixed_kinds_agree_with_the_second_accountant(delta):
-    """Composed release by release, at an interval of its own."""
+    """dp_accounting composes event by event, at its own interval."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     interval = 1e-4
@@ -116,7 +116,7 @@ def test_mixed_kinds_agree_with_a_rougher_but_independent_bound():
     events = [Laplace("a", 0.05)] * 50 + [Gaussian("b", 20.0)] * 50
     tight = exact(events, 1e-6)
     assert tight <= rdp(events, 1e-6) <= zcdp(events, 1e-6)
-    # A Gaussian with a Laplace's variance is a fair guess of the size, not a bound.
+    # A Gaussian with the variance of the Laplace gives the order of magnitude, not a bound.
     assert tight > 0.5 * exact([Gaussian("b", 20.0)] * 100, 1e-6)
 
 
@@ -221,7 +221,7 @@ def test_ledger_survives_a_file():
     "event", [Gaussian("a", 2.5), SampledGaussian("b", 1.5, 0.01)], ids=["gaussian", "sampled_gaussian"]
 )
 def test_rows_with_the_older_name_of_the_noise_multiplier_are_read(event):
-    """Models, release folders and accounts that were written when the field had another name stay readable."""
+    """Models, release folders and accounts with the older name of the field stay readable."""
     (row,) = to_rows([event] * 3)
     older = {"kind": event.kind, "count": 3, "label": event.label, "multiplier": 2.5}  # older key
     if event.kind == "sampled_gaussian":
@@ -230,7 +230,7 @@ def test_rows_with_the_older_name_of_the_noise_multiplier_are_read(event):
 
 
 # Values from closed forms (Kairouz, Oh, Viswanath 2015 for randomized response; the Laplace profile by hand) and
-# from independent high-precision evaluation: a factor lost anywhere shows here.
+# from independent high-precision evaluation. A lost factor fails here.
 @pytest.mark.parametrize(
     ("found", "known"),
     [
@@ -254,7 +254,7 @@ def test_linear_composition_shares_delta_among_gaussians(count):
 
 
 def test_advanced_composition_of_gaussians_spends_delta_once():
-    """Slack and releases share delta in halves, as the docstring says: recomputed by hand."""
+    """Slack and events get half of delta each, as the docstring says: recomputed by hand."""
     events, delta = [Gaussian("", 50.0)] * 40, 1e-6
     each = gaussian_epsilon(0.02, delta / 2 / 40)
     by_hand = 40 * each * math.tanh(each / 2) + math.sqrt(2 * math.log(2 / delta) * 40 * each**2)
@@ -278,7 +278,7 @@ DECADES = [1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0]
 @pytest.mark.parametrize("composition", list(THEOREMS))
 @pytest.mark.parametrize("count", [1, 10, 1000])
 def test_calibration_is_the_inverse_of_accounting_over_decades(composition, count):
-    """Within the budget, and no more noise than it needs: one part in a thousand less would exceed it."""
+    """The noise stays within the budget, and one part in a thousand less noise exceeds it."""
     for epsilon in DECADES:
         for delta in (1e-12, 1e-6, 1e-2):
             share = equal_shares(0, count, Budget(epsilon, delta), composition)
@@ -342,14 +342,14 @@ def test_the_total_of_pure_releases_needs_no_delta():
 
 
 def test_a_ledger_after_a_choice_has_no_total_with_others():
-    """Its noise was fixed in the light of the choice: the branch not taken may have had a dearer ledger."""
+    """The selection determined its noise: another selection may have had a more expensive ledger."""
     chosen = [Selection("c", 0.1), Gaussian("a", 3.0)]
     with pytest.raises(UserError, match="epsilon and delta that it claims"):
         compose_ledgers([[Gaussian("a", 1.0)], chosen], 1e-6)
 
 
 def test_the_total_goes_without_privacy_loss_distributions_that_are_too_long():
-    """Very unequal releases need a grid of 1e9 points: the next tightest theorem stands in and is named."""
+    """Very unequal events need a grid of 1e9 points: the next tightest theorem is used and named."""
     events = [Laplace("a", 1e-6)] * 10 + [Gaussian("b", 0.5)] * 10
     found = compose_ledgers([events], 1e-6)
     assert found.theorem == "split"
@@ -369,7 +369,7 @@ def test_an_add_or_remove_ledger_counts_double_under_replacement():
     deviations=st.floats(0, 36),
 )
 def test_gaussian_delta_is_exact_to_many_digits(log_mu, deviations):
-    """Against 400 digits, wherever the release is from hardly noisy to hardly there; delta down to 1e-280."""
+    """Compare with 400 digits, from almost no noise to almost no signal; delta down to 1e-280."""
     mu = 10.0**log_mu
     epsilon = mu * deviations
     with mpmath.workdps(400):
@@ -387,7 +387,7 @@ def test_huge_and_tiny_multipliers_have_a_claim_that_holds(log_multiplier, log_d
     truth = exact(events, delta)
     assert truth >= 0
     if truth < math.inf:
-        # Less its own rounding: at μ = 1e28 a last digit more or less is the whole way from δ = 0 to δ = 1.
+        # Allow for rounding of μ: at μ = 1e28 the last digit decides between δ = 0 and δ = 1.
         mu = math.sqrt(count) / events[0].noise_multiplier * (1 - 1e-15)
         assert gaussian_delta(truth, mu) <= delta * (1 + 1e-6)
         for theorem in ("linear", "advanced", "zcdp", "rdp"):

@@ -1,4 +1,4 @@
-"""An AUC's interval: against the formula over all pairs, resampling, and its promise of 95 %."""
+"""The interval of an AUC: compared with the formula over all pairs, with resampling, and with its rate of 95 %."""
 
 import math
 
@@ -33,7 +33,7 @@ def test_the_variance_is_delongs_over_all_pairs(ties):
 
 
 def test_the_variance_is_that_of_resampling():
-    """200 scores a side; 2,000 resamples know a standard deviation to 2 %, and DeLong's is within 10 %."""
+    """200 scores per side: 2,000 resamples give a standard deviation to 2 %, and DeLong's is within 10 %."""
     members, others = _scores(members=200, others=200)
     generator = np.random.Generator(np.random.PCG64(1))
     drawn = [auc(generator.choice(members, 200), generator.choice(others, 200)) for _ in range(2000)]
@@ -51,10 +51,10 @@ def test_groups_of_one_change_nothing_and_copies_add_nothing():
 
 
 def test_grouped_intervals_cover_where_plain_ones_do_not():
-    """300 tables of 20 rows by 10, each row inside or not, with a shift of its own in scores of AUC 1/2.
+    """300 tables of 20 rows by 10. Each row is inside or not and has its own shift; the AUC is 1/2.
 
-    Of 300 intervals at 95 % fewer than 265 cover with a probability below 1e-5; twenty groups make them somewhat
-    short, so 255 are asked for.
+    Fewer than 265 of 300 intervals at 95 % cover with a probability below 1e-5. With twenty groups the intervals are
+    somewhat short, so the test requires 255.
     """
     generator = np.random.Generator(np.random.PCG64(2))
     row = np.repeat(np.arange(20), 10)
@@ -70,7 +70,7 @@ def test_grouped_intervals_cover_where_plain_ones_do_not():
 
 
 def test_two_ways_of_grouping_are_added_and_single_scores_taken_off():
-    """Against the sums over all pairs of scores that share a row or a column."""
+    """Compare with the sums over all pairs of scores that share a row or a column."""
     generator = np.random.Generator(np.random.PCG64(3))
     scores = generator.normal(size=(9, 7)) + generator.normal(size=(9, 1)) + generator.normal(size=7)
     inside = generator.random((9, 7)) < 0.5

@@ -1,6 +1,6 @@
-"""Noise for releases: the exact law on the lattice, the rounding paid for, and no seed.
+"""Noise for releases: the exact law on the lattice, the cost of rounding, and no seed.
 
-There is no seed here either: each goodness-of-fit test fails by chance once in 1e6 runs, and has a twin that must
+These tests have no seed either: each goodness-of-fit test fails by chance once in 1e6 runs, and has a twin that must
 reject 2/3 and 3/2 of the scale.
 """
 
@@ -31,7 +31,7 @@ DRAWS = 10_000
 
 
 def _discrete(log_weight, reach: int) -> tuple[np.ndarray, np.ndarray]:
-    """Integers and their exact probabilities; `reach` leaves out less than 1e-15."""
+    """Return integers and their exact probabilities; `reach` leaves out less than 1e-15."""
     steps = np.arange(-reach, reach + 1)
     weights = np.exp(log_weight(steps.astype(float)))
     return steps, weights / weights.sum()
@@ -46,7 +46,7 @@ def _discrete_gaussian(sigma: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fit(values: np.ndarray, law: tuple[np.ndarray, np.ndarray]) -> float:
-    """p-value of χ² over bins of about 1/30 of the law each, whole numbers of steps."""
+    """Return the p-value of χ² over bins of about 1/30 of the law each, in whole steps."""
     steps, masses = law
     bins = np.floor(30 * (np.cumsum(masses) - masses / 2)).clip(0, 29).astype(int)
     observed = np.bincount(bins[np.rint(values / STEP).astype(int) - steps[0]], minlength=30)
@@ -75,7 +75,7 @@ def test_exact_noise_has_the_law_of_its_scale_and_no_other(add, law, steps, extr
 @pytest.mark.parametrize("size", [1, 5, 60])
 @pytest.mark.parametrize("norm", [1, 2])
 def test_rounding_brings_neighbours_farther_apart_by_what_is_accounted_and_no_more(size, norm):
-    """Pairs that sit just beyond the middle between two steps, and random ones."""
+    """Pairs just beyond the middle between two steps, and random pairs."""
     generator = stream(1, "rounding", size, norm)
     middle = np.full(size, 0.5 + 1e-6) * STEP
     pairs = [(middle, -middle)] + [tuple(generator.normal(0, 2 * STEP, (2, size))) for _ in range(300)]
@@ -111,7 +111,7 @@ def test_an_impossible_number_of_coordinates_is_refused(coordinates):
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.7, 1.1, 3.3])
 def test_scales_are_rounded_up_past_every_rounding_of_the_arithmetic(epsilon):
-    """Whole steps, never fewer than the rational number of steps that sensitivity / epsilon is."""
+    """Whole steps, never fewer than the exact rational value of sensitivity / epsilon in steps."""
     for steps in range(1, 500):
         sensitivity = steps * epsilon * STEP
         meant = Fraction(sensitivity) / Fraction(epsilon) * 2**20
@@ -235,7 +235,7 @@ def test_impossible_scales_are_refused_with_their_value(bad):
 
 def test_a_gaussian_too_narrow_for_its_accounting_is_refused_with_a_way_out():
     ledger = Ledger()
-    with pytest.raises(UserError, match=r"less than 64 steps .* release sums instead of means"):
+    with pytest.raises(UserError, match=r"less than 64 steps .* measure sums instead of means"):
         noise.gaussian(
             np.zeros(2), sensitivity=1e-5, noise_multiplier=1.0, source=ExactNoise(), ledger=ledger, label="x"
         )
@@ -253,7 +253,7 @@ def test_uniform_numbers_are_uniform_multiples_of_their_precision():
 
 
 def _thirds(drawn: np.ndarray, high: int) -> float:
-    """p-value of equal counts in the three thirds of [0, high)."""
+    """Return the p-value of equal counts in the three thirds of [0, high)."""
     return stats.chisquare(np.bincount(drawn // (high // 3), minlength=3)).pvalue
 
 
@@ -271,7 +271,7 @@ def test_integers_are_uniform_without_bias(high):
 
 @pytest.mark.parametrize("bad", [0, -1, 2**63 + 1])
 def test_impossible_bounds_of_integers_are_refused_with_their_value(bad):
-    with pytest.raises(UserError, match=f"integers below {bad} were asked for"):
+    with pytest.raises(UserError, match=f"cannot draw integers below {bad};"):
         ExactNoise().integers(bad, (3,))
 
 

@@ -1,4 +1,4 @@
-"""What exact noise spends, from exact probabilities: no more than the ledger says, by enumeration of the lattice."""
+"""The privacy cost of exact noise, by enumeration of the lattice: never more than the ledger says."""
 
 import math
 
@@ -13,12 +13,12 @@ from privmix.privacy.ledger import Laplace, Ledger
 
 
 def _accounting() -> RecordingNoise:
-    """Remembers which scale the noise functions ask of exact noise."""
+    """Return a source that records the scales that the noise functions request of exact noise."""
     return RecordingNoise(rounding=ExactNoise().rounding)
 
 
 def _largest_log_ratio(distance: int, scale: float) -> float:
-    """Over every output, and over ways to divide the distance between neighbours over two coordinates."""
+    """Return the maximum over every output, and over ways to split the distance over two coordinates."""
     steps = np.arange(-2 * distance, 3 * distance + 1)
 
     def ratio(shift: int) -> float:
@@ -41,7 +41,7 @@ def test_no_output_of_discrete_laplace_tells_neighbours_apart_by_more_than_epsil
     assert ledger.events == [Laplace("x", epsilon)]
     distance, scale = math.floor(sensitivity / STEP + size), exact.laplace_steps(source.asked[-1][1])
     assert _largest_log_ratio(distance, scale) <= epsilon * (1 + 1e-12)
-    # The twins: neither a scale one tenth smaller, nor rounding that is not paid for, passes.
+    # The twins: a scale one tenth smaller fails, and so does a scale without rounding.
     assert _largest_log_ratio(distance, 0.9 * distance / epsilon) > epsilon
     assert _largest_log_ratio(distance, sensitivity / STEP / epsilon) > epsilon
 
@@ -81,7 +81,7 @@ def _enumerated_delta(epsilon: float, shift: tuple[int, ...], sigma: float) -> f
 
 
 def _epsilons(mu: float) -> list[float]:
-    """Where the continuous δ runs from 1e-2 to 1e-12, and some hundredths of a step beside."""
+    """Return values of ε where the continuous δ runs from 1e-2 to 1e-12, and points close to them."""
 
     def at(delta: float) -> float:
         return optimize.brentq(lambda e: _continuous_delta(e, mu) - delta, 0, 12 * mu + mu**2, xtol=1e-14)
@@ -91,7 +91,7 @@ def _epsilons(mu: float) -> list[float]:
 
 
 def test_discrete_gaussian_spends_no_more_than_the_continuous_one():
-    """The (ε, δ) profile by enumeration: below at every point with the step that is added, above without it."""
+    """The (ε, δ) profile by enumeration: below the continuous one with the added step, above it without."""
     excess = []
     for sigma in (exact.SMALLEST_SIGMA, 100, 1000):
         for shift in (max(1, round(mu * sigma)) for mu in (0.02, 0.1, 0.3, 1.0, 3.0)):
@@ -134,14 +134,14 @@ def _laplace_delta(epsilon: float, shift: int, scale: float) -> float:
 
 
 def _continuous_laplace_delta(epsilon: float, spent: float) -> float:
-    """max(0, 1 - exp((ε - ε₀)/2)) for one Laplace release of ε₀: the profile that compositions assume."""
+    """Return max(0, 1 - exp((ε - ε₀)/2)) for one Laplace event of ε₀: the profile that compositions assume."""
     return max(0.0, -math.expm1((epsilon - spent) / 2))
 
 
 @pytest.mark.parametrize("shift", [1, 2, 7, 60])
 @pytest.mark.parametrize("spent", [0.05, 0.3, 1.0, 4.0])
 def test_discrete_laplace_loses_no_more_than_the_continuous_law_that_compositions_assume(shift, spent):
-    """At every ε of a grid; and the twin: without the extra step it does lose more."""
+    """At every ε of a grid. The twin without the extra step loses more."""
     asked = shift / spent
     grid = np.linspace(0, spent, 40)[:-1]
     assumed = np.array([_continuous_laplace_delta(epsilon, spent) for epsilon in grid])

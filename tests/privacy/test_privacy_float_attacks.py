@@ -1,7 +1,7 @@
-"""What floating point gives away (Mironov 2012): attacks that succeed on numpy's noise and fail on the exact one.
+"""Attacks on floating-point noise (Mironov 2012): they succeed on numpy's noise and fail on exact noise.
 
-An attacker knows that the value was one of two, and how the noise is made. An output that only one of the two
-can lead to identifies it, whatever epsilon was paid.
+An attacker knows that the value is one of two, and how the noise is drawn. An output that only one of the two values
+can produce identifies it, for every epsilon.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ SCALE, SIGMA = 2.0, 20.0
 
 
 def _reached_by_numpy(outputs: np.ndarray, value: float) -> np.ndarray:
-    """Which outputs are value + Laplace noise of numpy for some uniform number k/2^53, computed as numpy does."""
+    """Return which outputs are value + numpy's Laplace noise for some uniform number k/2^53, computed like numpy."""
     nearest = np.rint(2.0**52 * np.exp(-np.abs(outputs - value) / SCALE))
     reached = np.zeros(len(outputs), dtype=bool)
     for offset in range(-3, 4):
@@ -29,7 +29,7 @@ def _reached_by_numpy(outputs: np.ndarray, value: float) -> np.ndarray:
 
 
 def _reached_by_lattice(outputs: np.ndarray, start: float) -> np.ndarray:
-    """Which outputs are whole numbers of steps from `start`; discrete noise takes every such step."""
+    """Return which outputs are whole numbers of steps from `start`; discrete noise reaches every such step."""
     steps = (outputs - start) / STEP
     return steps == np.rint(steps)
 
@@ -39,7 +39,7 @@ def _identified(own: np.ndarray, other: np.ndarray) -> float:
 
 
 def _has_low_bits(outputs: np.ndarray) -> np.ndarray:
-    """Outputs near 0 with bits below 2^-53: 1 + noise has none there, 0 + noise keeps those of the noise."""
+    """Return which outputs near 0 have bits below 2^-53: 1 + noise has none, 0 + noise keeps those of the noise."""
     scaled = outputs * 2.0**53
     return (np.abs(outputs) < 0.5) & (scaled != np.rint(scaled))
 
@@ -62,7 +62,7 @@ def test_the_low_bits_of_numpys_normal_identify_some_inputs():
 
 
 def _same_low_bits(outputs: list[np.ndarray]) -> float:
-    """p-value of the last four bits of the step count having one law, whatever the value was."""
+    """Return the p-value of one law for the last four bits of the step count, for all values."""
     counts = [np.bincount(quantise(drawn) & 15, minlength=16) for drawn in outputs]
     return stats.chi2_contingency(np.array(counts)).pvalue
 
@@ -82,7 +82,7 @@ def test_exact_noise_gives_nothing_away(kind, scale):
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_a_value_between_two_steps_is_rounded_before_noise_is_added(kind):
-    """Otherwise its place between the steps would stand in every output: the twin adds lattice noise to it raw."""
+    """Otherwise every output shows its position between the steps. The twin adds lattice noise to the raw value."""
     add, values = getattr(ExactNoise(), f"add_{kind}"), (0.0, 1 / 3)
     for value in values:
         drawn = add(np.full(1000, value), 1.0)

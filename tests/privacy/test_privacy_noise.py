@@ -1,4 +1,4 @@
-"""Noise has the scale that the ledger says, and cannot be drawn elsewhere.
+"""Noise has the scale that the ledger states, and is drawn in no other module.
 
 Goodness-of-fit tests are seeded and fail by chance with probability 1e-6 over seeds; each has a twin that must
 reject 2/3 and 3/2 of the scale.
@@ -99,7 +99,7 @@ OTHER = {"seed": 8, "dataset": "mpls_stops", "mechanism": "noisy_grid", "epsilon
 
 @pytest.mark.parametrize("part", PURPOSE)
 def test_every_part_of_a_purpose_gives_another_stream(part):
-    """Two streams are one if one part is forgotten; unrelated ones correlate by 0.2 once in 1e9."""
+    """If a part were ignored, the two streams would be equal. Unrelated streams correlate by 0.2 once in 1e9."""
     first, again = (stream(*PURPOSE.values()).random(1000) for _ in range(2))
     assert np.array_equal(first, again)
     second = stream(*(PURPOSE | {part: OTHER[part]}).values()).random(1000)
@@ -129,19 +129,19 @@ def test_seeded_noise_is_the_value_plus_the_stream():
     assert source.rounding(10, 1) == source.rounding(10, 2) == 0.0
 
 
-# Where privacy rests on it, randomness comes from the functions of privmix.privacy alone.
+# In these packages all randomness that privacy depends on comes from the functions of privmix.privacy.
 GUARDED = ("mechanisms", "evaluate", "stages", "clean")
 DRAWING = {"laplace", "normal", "standard_normal", "gumbel", "exponential", "geometric", "random", "uniform",
            "integers", "choice", "permutation", "shuffle", "default_rng", "gaussian", "binomial", "add_laplace",
            "add_gaussian", "add_planar_laplace", "standard_gamma", "urandom"}  # fmt: skip
 
 
-# Attackers and auditors take samples and make up records of their own: what they draw hides nothing.
+# Attacks and audits draw samples and craft records. Their draws do not protect anything.
 ATTACKS = ("shadows", "shadow_attacks", "learned", "attribute", "audit/crafted")
 
 
 def _draws(path: Path) -> set[str]:
-    """Calls of a drawing method, but for the functions of the modules that write the ledger."""
+    """Return calls of a drawing method, except the functions of the modules that write the ledger."""
     return {
         ast.unparse(node.func)
         for node in ast.walk(ast.parse(path.read_text()))

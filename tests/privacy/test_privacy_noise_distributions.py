@@ -1,4 +1,4 @@
-"""What a law says of a release is what the release does: losses against densities, scores against the normal law."""
+"""Each noise distribution describes its measurement: losses match densities, and scores are standard normal."""
 
 import itertools
 import math
@@ -75,7 +75,7 @@ ORACLES = [
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: type(oracle).__name__)
 def test_a_report_is_e_to_epsilon_times_as_likely_for_what_it_supports(oracle):
-    """Each oracle's exact table is, but for a factor of each report, e^ε where the report supports the truth."""
+    """Up to a factor per report, the exact table of an oracle is e^ε if the report supports the truth, otherwise 1."""
     table = oracle.probability_table()
     reports = {
         GeneralizedResponse: lambda: np.arange(5, dtype=oracle.report),
@@ -102,7 +102,7 @@ def _sets(oracle):
 
 
 @pytest.mark.parametrize("hashed", [(3, 5), (0, 2), (12_345, 77)])
-def test_a_hashed_report_too(hashed):
+def test_a_hashed_report_is_e_to_epsilon_times_as_likely_for_what_it_supports(hashed):
     oracle = LocalHashing(40, 1.3)
     table = oracle.probability_table(*hashed)
     reports = np.zeros(oracle.buckets, dtype=oracle.report)
@@ -205,8 +205,8 @@ def test_scores_are_standard_normal(make):
 
 
 @pytest.mark.parametrize("make", RELEASES, ids=lambda make: make.__name__)
-def test_scores_of_no_other_noise_are(make, monkeypatch):
-    """Noise of half the scale, and coins that say the truth more often, are seen."""
+def test_scores_of_other_noise_are_not_standard_normal(make, monkeypatch):
+    """The scores detect noise of half the scale, and coins that tell the truth more often."""
     monkeypatch.setattr(
         SeededNoise, "add_gaussian", lambda self, v, s: v + self.generator.normal(0, s / 2, np.shape(v))
     )

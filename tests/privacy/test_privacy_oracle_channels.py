@@ -1,4 +1,4 @@
-"""Every frequency oracle's exact probabilities, from the code's own coins: no likelihood ratio exceeds e^ε."""
+"""Exact probabilities of every frequency oracle, from the coins in the code: no likelihood ratio exceeds e^ε."""
 
 from collections import defaultdict
 from decimal import Decimal, localcontext
@@ -22,13 +22,13 @@ GRID = 2**53  # a uniform number is one of the multiples of 2^-53
 
 
 class Coin:
-    """A uniform number of which only the comparison with a threshold is asked."""
+    """A uniform number that supports only the comparison with a threshold."""
 
     def __init__(self, branching, shape):
         self.branching, self.shape = branching, shape
 
     def __lt__(self, threshold):
-        below = Fraction(-(-Fraction(threshold) * GRID // 1)) / GRID  # so many multiples of 2^-53 lie below
+        below = Fraction(-(-Fraction(threshold) * GRID // 1)) / GRID  # share of multiples of 2^-53 below
         odds = [1 - below, below]
         return np.array([self.branching.take(odds) for _ in range(np.prod(self.shape))], bool).reshape(
             self.shape
@@ -36,7 +36,7 @@ class Coin:
 
 
 class Branching:
-    """A source that follows a given path through all outcomes of its coins, and knows the path's probability."""
+    """A source that follows a given path through all outcomes of its coins, and computes its probability."""
 
     def __init__(self, path, hash_seed):
         self.path, self.select, self.probability, self.hash_seed = path, [], Fraction(1), hash_seed
@@ -51,13 +51,13 @@ class Branching:
         return Coin(self, shape)
 
     def integers(self, high, shape):
-        if len(shape) == 2:  # the choice of a hash, which is given
+        if len(shape) == 2:  # the draw of a hash, which is fixed here
             return np.array(self.hash_seed).reshape(shape)
         return np.array([self.take([Fraction(1, high)] * high) for _ in range(np.prod(shape))], np.int64)
 
 
 def exact_law(oracle, truth, hash_seed):
-    """P(report | truth) as fractions, by walking every path through the code's coins."""
+    """Return P(report | truth) as fractions, by walking every path through the coins in the code."""
     law, path = defaultdict(Fraction), []
     while path is not None:
         source = Branching(path, hash_seed)
@@ -71,7 +71,7 @@ def exact_law(oracle, truth, hash_seed):
 
 
 def worst_ratio(oracle, hash_seed):
-    """The largest likelihood ratio of a report over all pairs of truths, to fifty digits."""
+    """Return the largest likelihood ratio of a report over all pairs of truths, to fifty digits."""
     laws = [exact_law(oracle, truth, hash_seed) for truth in range(oracle.categories)]
     assert all(sum(law.values()) == 1 for law in laws)
     reports = set().union(*laws)
@@ -91,7 +91,7 @@ HASHES = [(20_000, 678), (0, 5), (1, 0), (32_748, 32_748)]
 
 @pytest.mark.parametrize("oracle", SMALL, ids=str)
 def test_no_ratio_exceeds_e_to_the_epsilon_and_it_is_reached(oracle):
-    """Not by a single bit above, and less than a hundred-millionth below."""
+    """The ratio is not one bit above e^ε, and its logarithm less than 1e-8 of ε below."""
     with localcontext(prec=50):
         ratio = worst_ratio(oracle, HASHES[0])
         assert ratio <= Decimal(oracle.epsilon).exp()
@@ -109,8 +109,8 @@ def test_privacy_does_not_depend_on_the_hash(seed):
 @pytest.mark.parametrize(
     "kind", [GeneralizedResponse, UnaryEncoding, SubsetSelection, HadamardResponse], ids=lambda k: k.__name__
 )
-def test_somebody_lies_at_every_epsilon(kind, epsilon):
-    """Where the chance of a lie is less than the coin can show, the coin shows more, and never none."""
+def test_lies_happen_at_every_epsilon(kind, epsilon):
+    """If the probability of a lie is below the precision of the coin, it is rounded up, never to 0."""
     with localcontext(prec=1000):
         assert worst_ratio(kind(3, epsilon), None) <= Decimal(epsilon).exp()
 
@@ -122,14 +122,14 @@ def test_somebody_lies_at_every_epsilon(kind, epsilon):
     ids=lambda k: k.__name__,
 )
 def test_too_few_lies_are_noticed(kind, factor, monkeypatch):
-    """The twin of the bound: it sees coins that lie less than they should, be it by their last bits."""
+    """The twin of the bound: it detects coins that lie too rarely, even by their last bits."""
     monkeypatch.setattr(base, "ROUNDED_UP", factor)
     with localcontext(prec=50):
         assert worst_ratio(kind(4, 1.0), HASHES[0]) > Decimal(1).exp()
 
 
 def as_bytes(oracle, column):
-    """The report that a column of the probability table stands for."""
+    """Return the report of a column of the probability table."""
     if isinstance(oracle, SubsetSelection):
         sets = list(combinations(range(oracle.categories), oracle.size))
         if oracle.is_list:
@@ -155,14 +155,14 @@ def test_probability_table_is_the_law_of_the_reports(oracle):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("k", [3, 5, 6])
 def test_lists_have_the_law_of_the_sets_too(k, epsilon, monkeypatch):
-    """Answers of large domains are listed instead of marked; on a small one both can be counted out."""
+    """Sets of large domains are lists instead of marks. On a small domain both can be enumerated."""
     monkeypatch.setattr(SubsetSelection, "is_list", property(lambda _: True))
     test_probability_table_is_the_law_of_the_reports(SubsetSelection(k, epsilon))
 
 
 @pytest.mark.parametrize("oracle", [o for o in SMALL if not isinstance(o, LocalHashing)], ids=str)
 def test_support_probabilities_follow_from_the_table(oracle):
-    """p and q of each oracle, summed over the reports that support an answer; every other answer alike."""
+    """p and q of each oracle are sums over the reports that support an answer; q is the same for all other answers."""
     table, k = oracle.probability_table(), oracle.categories
     dtype = np.uint8
     width = {SubsetSelection: (1, -1), UnaryEncoding: (1, -1)}.get(type(oracle), (-1,))

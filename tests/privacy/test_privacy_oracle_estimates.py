@@ -1,7 +1,7 @@
 """Every frequency oracle estimates shares without bias and with the stated variance, and the best one is chosen.
 
-Each comparison fails wrongly with probability less than α = 1e-6 over seeds (5 standard errors of a mean are
-5.7e-7; a variance has its χ² interval), and must reject a law that is off by 2/3 or 3/2.
+Each comparison fails by chance with probability less than α = 1e-6 over seeds (5.7e-7 for 5 standard errors of a mean;
+a variance has its χ² interval), and must reject a law that is off by 2/3 or 3/2.
 """
 
 import math
@@ -29,7 +29,7 @@ NAMES = {"ids": lambda kind: kind.__name__}
 
 
 def estimates(made, read, shares, seed):
-    """Estimates in each run, of answers made by one oracle and read by another."""
+    """Return the estimates of each run, with reports made by one oracle and read by another."""
     codes = np.repeat(np.arange(len(shares)), (np.array(shares) * PEOPLE).astype(int))
     source = SeededNoise(stream(seed, "estimates", repr(made)))
     reports = made.perturb(np.tile(codes, RUNS), source=source, ledger=Ledger(), label="x")
@@ -56,7 +56,7 @@ def test_estimates_are_unbiased_with_the_stated_variance(kind, epsilon):
     oracle = kind(len(SHARES), epsilon)
     found = estimates(oracle, oracle, SHARES, 1)
     for values, share in list(zip(found.T, SHARES, strict=True))[:3]:
-        # Theorem 2 of Wang, Blocki, Li, Jha 2017, for people who are given and reports that are random.
+        # Theorem 2 of Wang, Blocki, Li, Jha 2017, for fixed people and random reports.
         variance = oracle.variance(PEOPLE, share)
         assert mean_agrees(values, share, variance)
         assert variance_agrees(values, variance)
@@ -75,7 +75,7 @@ def test_another_epsilon_than_stated_is_noticed(kind, factor):
     if kind is LocalHashing:
         stated, made = kind(6, 0.55), kind(6, 0.55 * factor)
     if kind is UnaryEncoding:
-        # p is 1/2 whatever ε: the bias is in the empty answer.
+        # p is 1/2 for every ε: the bias is in the empty answer.
         answer, share = 2, 0.0
     else:
         answer, share = 0, 0.6
@@ -122,7 +122,7 @@ def test_deviations_are_roots_of_variances(kind):
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 2.0, 3.7, 6.0])
 def test_generalised_response_is_chosen_exactly_below_the_published_size(epsilon):
-    """Against OUE and OLH: k < 3 e^ε + 2 (Wang, Blocki, Li, Jha 2017)."""
+    """Among GRR, OUE and OLH: k < 3 e^ε + 2 (Wang, Blocki, Li, Jha 2017)."""
     limit = 3 * math.exp(epsilon) + 2
     for k in {2, 3, math.floor(limit) - 1, math.floor(limit), math.ceil(limit), math.ceil(limit) + 1, 5000}:
         chosen = best_for(k, epsilon, among=(GeneralizedResponse, UnaryEncoding, LocalHashing))

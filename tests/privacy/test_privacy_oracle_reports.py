@@ -1,4 +1,4 @@
-"""Reports of every frequency oracle: few bytes, little memory, any integer codes, and refused when they are not."""
+"""Reports of every frequency oracle: few bytes, little memory, any integer codes; invalid codes are refused."""
 
 import math
 import tracemalloc
@@ -55,7 +55,7 @@ def test_a_report_takes_few_bytes(oracle, bytes_each):
 
 @pytest.mark.parametrize("kind", ORACLES, **NAMES)
 def test_no_table_of_people_by_answers_is_held(kind):
-    """100,000 people by 1,024 answers are 100 MB of single bytes; a block at a time is a fraction of it."""
+    """100,000 people by 1,024 answers are 100 MB of single bytes; one block is a fraction of it."""
     oracle, codes = kind(1024, 4.0), np.arange(100_000) % 1024
     tracemalloc.start()
     reports = perturbed(oracle, codes)
@@ -66,7 +66,7 @@ def test_no_table_of_people_by_answers_is_held(kind):
 
 
 def supported(oracle, report, answer):
-    """Whether one report supports an answer, straight from the definition."""
+    """Return whether one report supports an answer, directly from the definition."""
     if isinstance(oracle, GeneralizedResponse):
         return report == answer
     if isinstance(oracle, LocalHashing):
@@ -106,7 +106,7 @@ def test_support_counts_the_reports_that_support_an_answer(kind, k, epsilon, n, 
 @pytest.mark.parametrize("k", [2, 255, 256, 257, 1000])
 @pytest.mark.parametrize("kind", ORACLES, **NAMES)
 def test_at_a_large_epsilon_every_report_supports_the_truth(kind, k):
-    """Whatever the type of the codes; unary encoding alone sets the own mark in half of the reports."""
+    """For every type of codes. Only unary encoding sets the own mark in just half of the reports."""
     codes = np.arange(k).astype(np.min_scalar_type(k - 1))
     oracle = kind(k, 60.0)
     reports = perturbed(oracle, codes)
@@ -130,7 +130,7 @@ def test_reports_do_not_depend_on_the_type_of_the_codes(kind):
 
 @pytest.mark.parametrize("k", [24, 200])
 def test_a_set_is_reported_in_the_order_of_the_answers(k):
-    """The order in which a set was drawn would tell the own answer."""
+    """The order of the draws would reveal the own answer."""
     oracle = SubsetSelection(k, 3.0)
     reports = perturbed(oracle, np.full(500, k // 2))
     if oracle.is_list:
@@ -200,7 +200,7 @@ def test_reports_of_another_oracle_are_refused(oracle, reports):
 
 
 @pytest.mark.parametrize("kind", ORACLES, **NAMES)
-def test_shares_of_nobody_are_refused(kind):
+def test_shares_of_no_reports_are_refused(kind):
     oracle = kind(4, 1.0)
     for ask in (oracle.estimate, oracle.standard_error):
         with pytest.raises(UserError, match="n = 0"):

@@ -1,4 +1,4 @@
-"""A survey in turns: everybody answers once, through one channel, and the ledger says so."""
+"""A survey in turns: each person answers once, through one channel, and the ledger has one event."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_turns_follow_the_public_weights(parts):
 
 
 def test_however_many_turns_a_report_costs_one_channel():
-    """Of each part of the people alike: the ledger says what one of them spends."""
+    """The same for each part of the people: the ledger has the cost of one person."""
     survey = _survey(np.ones(7))
     for people in (100, 3, 1):
         ledger = Ledger()
@@ -40,7 +40,7 @@ def test_however_many_turns_a_report_costs_one_channel():
 
 
 def test_nobody_answers_twice_or_for_another_or_for_more():
-    """Part by part or at once: no more answers in a turn than people who were dealt it, and all to one question."""
+    """In parts or at once: a turn gets no more answers than it has people, and all answers are to one question."""
     survey, oracle = _survey(), survey_oracle(4, 1.0)
     turns = survey.deal(100, Ledger())
     first, second = (np.zeros(np.count_nonzero(turns == turn), dtype=int) for turn in (0, 1))
@@ -49,16 +49,16 @@ def test_nobody_answers_twice_or_for_another_or_for_more():
     with pytest.raises(UserError, match="each person answers once"):
         survey.ask(0, oracle, np.append(first, 0))
     assert len(survey.ask(0, oracle, first[:10])) == 10
-    with pytest.raises(UserError, match="asked something else before"):
+    with pytest.raises(UserError, match="asked another question before"):
         survey.ask(0, survey_oracle(5, 1.0), first[10:])
     assert len(survey.ask(0, oracle, first[10:])) == len(first) - 10
-    with pytest.raises(UserError, match="1 answers of turn 0, but 0 people still have it"):
+    with pytest.raises(UserError, match="1 answers for turn 0, but 0 people of it"):
         survey.ask(0, oracle, first[:1])
     assert len(survey.ask(1, survey_oracle(1000, 1.0), second)) == len(second)
 
 
 def test_answers_are_those_that_were_given():
-    """At a budget that hides nothing: everybody's own answer, in their order, hashed or not."""
+    """At an ε that hides nothing, the reports are the own answers, in order, hashed or not."""
     survey, codes = _survey(epsilon=25.0), np.arange(1000)
     turns = survey.deal(1000, Ledger())
     few, many = GeneralizedResponse(8, 25.0), LocalHashing(1 << 20, 25.0)
@@ -67,8 +67,8 @@ def test_answers_are_those_that_were_given():
     assert np.array_equal(many.hash_codes(reports["a"], reports["b"], codes[turns == 1]), reports["answer"])
 
 
-def test_the_questioner_is_the_one_of_least_variance():
-    """GRR exactly where k < 3 e^ε + 2 (Wang et al. 2017), which is 10.2 for ε = 1; hashing however many parts."""
+def test_the_survey_oracle_is_the_one_of_least_variance():
+    """GRR exactly if k < 3 e^ε + 2 (Wang et al. 2017), which is 10.2 for ε = 1; above, hashing for any k."""
     assert isinstance(survey_oracle(10, 1.0), GeneralizedResponse)
     assert isinstance(survey_oracle(11, 1.0), LocalHashing)
     assert survey_oracle(1 << 29, 1.0).categories == 1 << 29

@@ -1,4 +1,4 @@
-"""Randomized response: exact channel probabilities, unbiased estimates, honest intervals."""
+"""Randomized response: exact channel probabilities, unbiased estimates, valid intervals."""
 
 import math
 
@@ -15,7 +15,7 @@ from privmix.privacy.oracles import GeneralizedResponse, intervals
 
 
 class Scripted:
-    """A source that gives out prescribed numbers: makes a channel's probabilities enumerable."""
+    """A source that returns prescribed numbers, to enumerate the probabilities of a channel."""
 
     def __init__(self, uniform, integer):
         self.given = uniform, integer
@@ -29,7 +29,7 @@ class Scripted:
 
 
 def channel_table(response: GeneralizedResponse) -> np.ndarray:
-    """P(answer | truth), by walking through every outcome of the code's own coins."""
+    """Return P(answer | truth), by walking through every outcome of the coins in the code."""
     k = response.categories
     table = np.zeros((k, k))
     for truth in range(k):
@@ -51,8 +51,8 @@ def test_channel_ratio_is_exactly_e_to_the_epsilon(k, epsilon):
     assert ratio == pytest.approx(math.exp(epsilon), rel=1e-12)
 
 
-def test_somebody_lies_at_every_epsilon():
-    """The chance of a lie is never rounded to nothing: a coin of 53 bits shows it up to its own precision."""
+def test_lies_happen_at_every_epsilon():
+    """The probability of a lie is never rounded to 0: a coin of 53 bits rounds it up."""
     for epsilon in (10.0, 30.0, 40.0, 100.0):
         response = GeneralizedResponse(2, epsilon)
         lie = response.perturb(np.array([0]), source=Scripted(0.0, 0), ledger=Ledger(), label="x")
@@ -90,7 +90,7 @@ def test_estimates_are_unbiased_with_the_stated_error(k, epsilon):
     stated = np.array([response.standard_error(row) for row in counts]).mean(axis=0)
     # 5 standard errors: P(failure) < 1e-6 per category over seeds.
     assert (np.abs(estimates.mean(axis=0) - shares) < 5 * estimates.std(axis=0) / math.sqrt(runs)).all()
-    # The stated error counts the sampling of answers, not of fixed records: it may exceed, not fall short.
+    # The stated error includes the sampling of people, but these records are fixed: it may be larger, never smaller.
     assert (estimates.std(axis=0) < stated * 1.2).all()
     assert stated[1] < 1.5 * estimates.std(axis=0)[1]
 
@@ -123,7 +123,7 @@ def test_normal_interval_covers_at_its_rate_and_chebyshev_at_least():
         counts = np.bincount(answers, minlength=2)
         both = intervals(response.estimate(counts)[1], response.standard_error(counts)[1])
         covered += [low <= 0.3 <= high for low, high in both]
-    # Binomial(1000, 0.95) lies in [0.915, 0.98] but for probability 1e-6.
+    # Binomial(1000, 0.95) / 1000 lies outside [0.915, 0.98] with probability 1e-6.
     assert 0.915 < covered[0] / runs < 0.98
     assert covered[1] / runs > 0.99
 
@@ -134,7 +134,7 @@ def test_projection_gives_the_nearest_shares(values):
     projected = project_to_simplex(shares)
     assert (projected >= 0).all()
     assert projected.sum() == pytest.approx(1.0)
-    # Optimality: where a share stays positive, it moved by the same amount; where zero, by no less.
+    # Optimality: all positive shares moved by the same amount, and zero shares by no more.
     moved = shares - projected
     level = moved[projected > 0].max()
     assert moved[projected > 0] == pytest.approx(np.full((projected > 0).sum(), level), abs=1e-9)

@@ -1,4 +1,4 @@
-"""Planar Laplace noise: its law in the plane and on the lattice, its loss at a distance, and what the ledger says.
+"""Planar Laplace noise: its law in the plane and on the lattice, its loss at a distance, and its ledger event.
 
 Goodness-of-fit tests fail by chance once in 1e6 runs; each has a twin that must reject 2/3 and 3/2 of the scale.
 """
@@ -52,7 +52,7 @@ def test_seeded_noise_has_the_stated_radius_and_every_direction_alike(part):
 
 
 def test_the_direction_of_seeded_noise_tells_nothing_of_its_length():
-    """Reports on a spiral would have every radius and every angle, and tell the place."""
+    """Reports on a spiral would have every radius and every angle, but reveal the place."""
     rows, _ = _planar(np.zeros((DRAWS, 2)), SeededNoise(stream(3, "planar")))
     radius, angle = np.hypot(*rows.T), np.arctan2(*rows.T)
     table, _, _ = np.histogram2d(
@@ -70,7 +70,7 @@ def test_seeded_noise_is_added_to_the_places():
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_density_ratio_is_bounded_by_the_distance_and_over_the_box_by_the_ledger(epsilon):
-    """Over places on a grid of the box and reports in it and far outside: the bounds hold and are reached."""
+    """For places on a grid of the box, and reports inside and far outside: the bounds hold and are reached."""
     scale, event = _asked(epsilon=epsilon, within=0.5, diameter=math.hypot(2, 1))
     places = np.array(list(itertools.product(np.linspace(-1, 1, 9), np.linspace(-0.5, 0.5, 5))))
     far = np.array(list(itertools.product((-30.0, 0.0, 30.0), repeat=2)))
@@ -102,7 +102,7 @@ def test_rounding_is_paid_for_at_every_distance():
 
 
 def test_the_ledger_has_the_scale_that_was_drawn():
-    """On the lattice it is larger than asked for, by much where the distance is a few steps."""
+    """On the lattice it is larger than requested, by much if the distance is a few steps."""
     _, [event] = _planar(np.zeros((1, 2)), ExactNoise(), epsilon=1.0, within=8 * STEP, diameter=640 * STEP)
     drawn = laplace_steps(8 * STEP + math.sqrt(2) * STEP) * STEP
     assert event.scale_m == pytest.approx(drawn / (8 * STEP) * 700)
@@ -145,7 +145,7 @@ def _lattice(steps: int, reach: int) -> np.ndarray:
 
 
 def test_exact_noise_has_the_law_of_the_lattice_and_no_other():
-    """χ² over single points of the lattice; what is expected less than ten times is one class."""
+    """χ² over single points of the lattice; points with fewer than ten expected draws form one class."""
     steps, reach = 3, 120
     masses = _lattice(steps, reach).ravel()
 
@@ -175,7 +175,7 @@ def test_exact_noise_of_many_steps_has_the_radius_of_the_plane():
 
 
 def test_no_output_of_the_lattice_tells_places_apart_by_more_than_their_distance():
-    """The law is the same wherever it is centred, so shifted copies of one table are compared."""
+    """The law is the same around every centre, so the test compares shifted copies of one table."""
     steps, reach = 2, 40
     log_mass = np.log(_lattice(steps, reach))
     for shift in ((1, 0), (3, 4), (0, 7), (5, 5)):

@@ -34,14 +34,14 @@ def _grown(codes, *, depth, first=0, threshold=0, neighbours=RECORD, epsilon=1.0
 
 
 def _log_splits(score, scale):
-    """Logarithms of the probabilities that a node of this score is split, and that it is not."""
+    """Return the log-probabilities that a node of this score is split, and that it is not."""
     tail = -abs(score) / scale - math.log(2)
     rest = math.log1p(-math.exp(tail))
     return (rest, tail) if score > 0 else (tail, rest)
 
 
 def _log_discrete_splits(score, scale):
-    """The same for the noise of releases: P(k steps) ∝ exp(-|k| / s)."""
+    """Return the same for the noise of releases: P(k steps) ∝ exp(-|k| / s)."""
     s, k = laplace_steps(scale), round(score / STEP)
     tail = -(k if k > 0 else 1 - k) / s - math.log1p(math.exp(-1 / s))
     rest = math.log1p(-math.exp(tail))
@@ -49,7 +49,7 @@ def _log_discrete_splits(score, scale):
 
 
 def _log_probability(nodes, codes, depth, first, neighbours, epsilon, law=_log_splits):
-    """Of a shape, given as {(depth, code): split}, by the definition."""
+    """Return the log-probability of a shape, given as {(depth, code): split}, by the definition."""
     scale = privtree.path_loss(neighbours) / epsilon
     step = privtree.decay(scale)
     total, codes = 0.0, np.asarray(codes, dtype=np.int64)
@@ -61,7 +61,7 @@ def _log_probability(nodes, codes, depth, first, neighbours, epsilon, law=_log_s
 
 
 def _shapes(depth, level=0, code=0):
-    """All shapes below a node, as {(depth, code): split}; the last level is not asked."""
+    """Yield all shapes below a node, as {(depth, code): split}; the last level has no decision."""
     if level == depth:
         yield {}
         return
@@ -73,7 +73,7 @@ def _shapes(depth, level=0, code=0):
 
 
 def _pairs(neighbours, generator, depth):
-    """Neighbouring lists of codes: one unit's records added, or put in the place of another's."""
+    """Yield neighbouring lists of codes: the records of one unit are added, or replace those of another."""
     common = generator.integers(1 << depth, size=generator.integers(0, 12)).tolist()
     for _ in range(6):
         held, other = (
@@ -107,8 +107,8 @@ def test_no_neighbour_changes_the_probability_of_any_shape_by_more_than_epsilon(
 @pytest.mark.parametrize("neighbours", UNITS, ids=str)
 @pytest.mark.parametrize("law", [_log_splits, _log_discrete_splits], ids=["continuous", "discrete"])
 def test_the_worst_neighbours_come_near_to_epsilon_and_not_above(neighbours, law):
-    """A long path that is split to its end although no score is above 0 by much; under replacement, the record comes
-    from a root that is not split although it is full. What is missing is the tail of the series."""
+    """A long path is split to its end although no score is far above 0. Under replacement, the record comes from a root
+    that is not split although it is full. The remaining difference is the tail of the series."""
     epsilon, depth, worst = 0.02, 9, 0.0
     step = privtree.decay(privtree.path_loss(neighbours) / epsilon)
     nodes = {(1, 0): False, **{(level, 1 << (level - 1)): True for level in range(1, depth)}}
@@ -150,7 +150,7 @@ ROOTS, SCALE = 13, privtree.path_loss(RECORD)
 
 
 def _splits(counts, threshold):
-    """How many of 2^ROOTS roots with equal counts are split at ε = 1."""
+    """Return how many of 2^ROOTS roots with equal counts are split at ε = 1."""
     codes = np.repeat(2 * np.arange(1 << ROOTS), counts)
     source = SeededNoise(stream(5, "splits", counts))
     shape, _ = _grown(codes, depth=ROOTS + 1, first=ROOTS, threshold=threshold, source=source)
@@ -162,8 +162,8 @@ def _splits(counts, threshold):
     [(4, 2, 2.0), (0, 0, 0.0), (0, 1, -1.0), (0, 20, -SCALE * math.log(2)), (3, 20, -SCALE * math.log(2))],
 )
 def test_splits_have_the_probability_of_the_theorem_and_of_no_other_scale(counts, threshold, score):
-    """Binomial test at 1e-6. A score is never below -δ, and half the noise is told apart but for clamped scores,
-    where δ follows it, and at 0."""
+    """Binomial test at 1e-6. A score is never below -δ. The test rejects half the noise, except at 0 and for clamped
+    scores, where δ scales with the noise."""
     split = _splits(counts, threshold)
     expected = stats.laplace.sf(0.0, score, SCALE)
     assert stats.binomtest(split, 1 << ROOTS, expected).pvalue > 1e-6

@@ -1,4 +1,4 @@
-"""Gaussian releases on a random sample: their loss by an independent route, their noise, their sample, their ledger."""
+"""Gaussian measurements on a random sample: their loss by an independent method, noise, sample and ledger."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Private choice: the exact probabilities keep epsilon on every neighbour, and both samplers draw from them.
+"""Private selection: the exact probabilities keep epsilon on every neighbour, and both samplers draw from them.
 
 Goodness-of-fit tests are seeded and fail by chance with probability 1e-6 over seeds; each has a twin that must
 reject 2/3 and 3/2 of the epsilon.
@@ -25,7 +25,7 @@ CHOICES = [exponential, report_noisy_max]
 
 
 class Fixed:
-    """A source that always gives the same number."""
+    """A source that always returns the same number."""
 
     def __init__(self, value):
         self.value = value
@@ -35,7 +35,7 @@ class Fixed:
 
 
 def _largest_loss(epsilon, sensitivity, moves, monotonic):
-    """Largest |log ratio| of any option over base scores and all combinations of moves of single scores."""
+    """Return the largest |log ratio| of any option, over base scores and all combinations of moves of single scores."""
     found = 0.0
     for base in itertools.product([0.0, 2.0, 60.0 * sensitivity / epsilon, 1e5], repeat=3):
         before = probabilities(base, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic)
@@ -55,7 +55,7 @@ def test_no_neighbour_changes_a_probability_by_more_than_epsilon(epsilon, sensit
 
 
 def test_no_possible_option_becomes_impossible():
-    """However far behind: a probability of 0 on one dataset alone would break every epsilon."""
+    """For every score: a probability of 0 on only one of two datasets would break every epsilon."""
     for scores in ([0.0, -75.0], [0.0, -1e6], [-1e300, 1e300]):
         assert probabilities(np.array(scores), sensitivity=1.0, epsilon=1.0).min() >= np.exp(-70.0) / 2
 
@@ -130,7 +130,7 @@ def test_huge_and_tiny_scores_stay_numbers(choose, scores, sensitivity, epsilon)
     seed=st.integers(0, 2**30),
 )
 def test_a_common_shift_or_unit_of_the_scores_changes_nothing(scores, shift, scale, seed):
-    """Shifts of integers and powers of two are exact, so that equality is."""
+    """Shifts of integers and powers of two are exact, so the results are equal."""
     moved = (np.array(scores, dtype=float) + shift) * scale
     assert np.array_equal(
         probabilities(scores, sensitivity=1.0, epsilon=0.5),

@@ -1,7 +1,7 @@
 """Sensitivities by brute force: random and adversarial neighbours come within 1 % of every bound and never exceed it.
 
-The statistics are computed here from their definition, one record after the other, with matrices flattened to
-upper triangles whose entries off the diagonal count √2.
+The statistics are computed from their definition, record by record. Matrices are flattened to upper triangles, with
+the entries off the diagonal times √2.
 """
 
 import itertools
@@ -25,7 +25,7 @@ every_dimension = pytest.mark.parametrize("dimensions", [1, 2, 3])
 
 
 def _statistics(responsibilities, points):
-    """Counts (K), sums (K, d) and upper triangles (K, d(d+1)/2) of one record's contribution."""
+    """Return counts (K), sums (K, d) and upper triangles (K, d(d+1)/2) of the contribution of one record."""
     dimensions = points.shape[1]
     upper = np.triu_indices(dimensions)
     factor = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
@@ -34,7 +34,7 @@ def _statistics(responsibilities, points):
 
 
 def _records(dimensions, generator, radius=RADIUS):
-    """Corners of what a record can be, and random ones: (responsibilities, its point as each component sees it)."""
+    """Return extreme and random records: (responsibilities, the point in the coordinates of each component)."""
     directions = [
         *np.eye(dimensions),
         *-np.eye(dimensions),
@@ -57,10 +57,10 @@ def _records(dimensions, generator, radius=RADIUS):
 
 
 def _changes(neighbours, contributions, generator):
-    """Differences of the sum over all neighbours tried, one row each.
+    """Return the differences of the sum over all neighbours tried, one row each.
 
-    A person is one record as often as allowed, or a random handful (they may hold fewer records than allowed);
-    everybody else's records cancel out.
+    A person has one record repeated as often as allowed, or a few random records (possibly fewer than allowed). The
+    records of all other persons cancel out.
     """
     contributions = np.asarray(contributions)
     most = {"record": 1, "person": neighbours.max_records}[neighbours.unit]
@@ -118,7 +118,7 @@ def test_second_moments(relation, unit, most, dimensions):
     _reached(sensitivity.second_moments(neighbours, radius=RADIUS), _largest(changes, 2))
 
 
-# Plain, the weights that minimise the predicted loss for d = 2, c = 3, and two where b² > 2ae: opposition inside
+# Plain weights, the weights that minimise the predicted loss for d = 2, c = 3, and two with b² > 2ae: opposition inside
 # the domain, and at its edge.
 WEIGHTS = {
     "plain": (1.0, 1.0, 1.0, RADIUS),

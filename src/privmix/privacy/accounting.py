@@ -1,8 +1,8 @@
-"""From the ledger to (ε, δ), under a composition theorem.
+"""Accounting: compute (ε, δ) from the ledger under a composition theorem.
 
-`linear` and `advanced` treat each event as (ε_i, δ_i); `zcdp` and `rdp` add up divergences; `exact` is tight:
-Gaussian events compose to one Gaussian, and a mixture of kinds goes through privacy-loss distributions
-(`privacy.pld`). `split` is nearly tight for a few large pure events beside Gaussian ones, and costs nothing.
+`linear` and `advanced` treat each event as (ε_i, δ_i). `zcdp` and `rdp` add up divergences. `exact` is tight:
+Gaussian events compose to one Gaussian, and events of mixed kinds are composed by privacy-loss distributions
+(`privacy.pld`). `split` is nearly tight for a few large pure events beside Gaussian events, and is quick to compute.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent in all."""
+    """The largest total (ε, δ) that may be spent."""
 
     epsilon: float
     delta: float
@@ -52,7 +52,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a ledger adds up to; where it holds planar Laplace noise, for records of nearby places (`nearby`)."""
+    """The (ε, δ) of a ledger. With planar Laplace noise it holds for records at nearby places (`nearby_events`)."""
 
     epsilon: float
     delta: float
@@ -63,7 +63,7 @@ def _normal_cdf(x: float) -> float:
 
 
 def _mills(x: float) -> float:
-    """Mills' ratio Φ(-x) / φ(x) for x > -30; from x = 25 on by its asymptotic series (error below 1e-16)."""
+    """Return Mills' ratio Φ(-x) / φ(x) for x > -30; from x = 25 on by its asymptotic series (error below 1e-16)."""
     if x < 25:
         return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
     term = total = 1.0
@@ -74,11 +74,12 @@ def _mills(x: float) -> float:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """delta of a mu-GDP release at epsilon, exact for every epsilon >= 0 (Balle and Wang 2018, Theorem 8).
+    """Return the delta of a mu-GDP measurement, exact for every epsilon >= 0 (Balle and Wang 2018, Theorem 8).
 
     delta = Φ(-a) - e^ε Φ(-b) with a = ε/μ - μ/2 and b = a + μ. Since e^ε φ(b) = φ(a), the second term is
-    φ(a) M(b) for Mills' ratio M, which never overflows; and where both terms are nearly equal (small μ), their
-    difference φ(a) (M(a) - M(b)) is the integral of -M'(x) = 1 - x M(x) from a to b, by Gauss's three points.
+    φ(a) M(b) for Mills' ratio M, which never overflows. If both terms are nearly equal (small μ), their
+    difference φ(a) (M(a) - M(b)) is the integral of -M'(x) = 1 - x M(x) from a to b. It is computed by Gauss's
+    three-point rule.
     """
     if not epsilon >= 0:
         raise UserError(f"gaussian_delta: epsilon = {epsilon!r} must be at least 0.")
@@ -96,7 +97,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def _bisect(holds: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
-    """Largest x in [low, high] with `holds`, which is true below and false above; from the true side."""
+    """Return the largest x in [low, high] with `holds`, which is true below it and false above; `holds(x)` is true."""
     while high - low > tolerance * abs(low):
         middle = math.sqrt(low * high) if low > 0 else (low + high) / 2
         if middle in (low, high):
@@ -107,7 +108,7 @@ def _bisect(holds: Callable[[float], bool], low: float, high: float, tolerance: 
 
 @functools.cache
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Smallest epsilon at which a mu-GDP release has at most this delta."""
+    """Return the smallest epsilon at which a mu-GDP measurement has at most this delta."""
     check_probability(delta, "gaussian_epsilon: delta")
     if gaussian_delta(0.0, mu) <= delta:
         return 0.0
@@ -121,14 +122,17 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 @functools.cache
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Largest mu whose Gaussian release is (epsilon, delta)-DP: the least noise is 1/mu sensitivities."""
+    """Return the largest mu for which Gaussian noise is (epsilon, delta)-DP: the least noise is 1/mu sensitivities."""
     check_positive(epsilon, "Gaussian noise: epsilon")
     check_probability(delta, "Gaussian noise: delta")
     return find_largest(lambda mu: gaussian_delta(epsilon, mu) <= delta)
 
 
 def find_largest(holds: Callable[[float], bool], start: float = 1.0, tolerance: float = 1e-12) -> float:
-    """Largest x > 0 with `holds`, true for small x and false for large: bracketed, then bisected in log space."""
+    """Return the largest x > 0 with `holds`, which is true for small x and false for large x.
+
+    The search brackets x and then bisects in log space.
+    """
     low = high = start
     while not holds(low):
         low /= 2
@@ -150,16 +154,16 @@ def _gaussian_mus(events: Sequence[Event]) -> list[float]:
 
 
 def linear(events: Sequence[Event], delta: float) -> float:
-    """Basic composition: epsilons add up, and Gaussian releases share delta equally."""
+    """Return epsilon by basic composition: epsilons add up, and Gaussian events share delta equally."""
     mus = _gaussian_mus(events)
     return sum(_pure_epsilons(events)) + sum(gaussian_epsilon(mu, delta / len(mus)) for mu in mus)
 
 
 def advanced(events: Sequence[Event], delta: float) -> float:
-    """Advanced composition of unequal releases (Kairouz, Oh, Viswanath 2015, Theorem 3.5).
+    """Return epsilon by advanced composition of unequal events (Kairouz, Oh, Viswanath 2015, Theorem 3.5).
 
-    Half of delta is the theorem's slack, the other half is shared by the Gaussian releases; without any
-    Gaussian release the slack is all of it. The theorem's own minimum includes basic composition.
+    Half of delta is the theorem's slack, and the Gaussian events share the other half. Without Gaussian events, the
+    slack is all of delta. The theorem's own minimum includes basic composition.
     """
     mus = _gaussian_mus(events)
     slack = delta / 2 if mus else delta
@@ -170,7 +174,10 @@ def advanced(events: Sequence[Event], delta: float) -> float:
 
 
 def zcdp(events: Sequence[Event], delta: float) -> float:
-    """rho adds up; epsilon = rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016, Propositions 1.3 and 1.4)."""
+    """Return epsilon by zCDP: rho adds up, and epsilon = rho + 2 sqrt(rho ln(1/delta)).
+
+    (Bun and Steinke 2016, Propositions 1.3 and 1.4.)
+    """
     size = math.hypot(*_pure_epsilons(events), *_gaussian_mus(events))  # rho = size² / 2
     return size * size / 2 + size * math.sqrt(2 * math.log(1 / delta))
 
@@ -179,12 +186,12 @@ ORDERS = 1 + np.geomspace(1e-3, 1e6, 2000)
 
 
 def _renyi(event: Event) -> np.ndarray:
-    """Rényi divergence of a release at each of ORDERS (Mironov 2017, Table II and Proposition 5)."""
+    """Return the Rényi divergence of an event at each of ORDERS (Mironov 2017, Table II and Proposition 5)."""
     order = ORDERS
     if isinstance(event, Gaussian):
         mu = 1 / event.noise_multiplier
         return order * (mu * mu / 2)
-    e = event.epsilon
+    e = cast(PureEvent, event).epsilon  # `account` refuses sampled Gaussian events
     if isinstance(event, Laplace):
         stay = np.log(order / (2 * order - 1)) + (order - 1) * e
         flip = np.log((order - 1) / (2 * order - 1)) - order * e
@@ -197,15 +204,19 @@ def _renyi(event: Event) -> np.ndarray:
 
 
 def rdp(events: Sequence[Event], delta: float) -> float:
-    """Rényi divergences add up; converted by Canonne, Kamath, Steinke 2020, Proposition 12."""
-    with np.errstate(over="ignore"):  # an infinite divergence is a valid bound, and never the smallest
+    """Return epsilon by RDP: divergences add up. Conversion: Canonne, Kamath, Steinke 2020, Proposition 12."""
+    with np.errstate(over="ignore"):  # an infinite divergence is a valid bound, but never the smallest
         divergence = sum(count * _renyi(event) for event, count in Counter(events).items())
     epsilons = divergence + np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
     return max(0.0, float(np.min(epsilons)))
 
 
 def exact(events: Sequence[Event], delta: float) -> float:
-    """Tight composition: mu = sqrt(sum mu²) for Gaussians alone (Dong, Roth, Su 2022, Corollary 2), else PLD."""
+    """Return epsilon by tight composition.
+
+    For Gaussian events alone, mu = sqrt(sum mu²) (Dong, Roth, Su 2022, Corollary 2). Other ledgers are composed by
+    privacy-loss distributions, except a single pure event.
+    """
     if all(isinstance(event, Gaussian) for event in events):
         return gaussian_epsilon(math.hypot(*_gaussian_mus(events)), delta)
     if len(events) == 1 and isinstance(events[0], PureEvent):
@@ -214,12 +225,15 @@ def exact(events: Sequence[Event], delta: float) -> float:
 
 
 def split(events: Sequence[Event], delta: float) -> float:
-    """Pure releases add up, Gaussian releases are one Gaussian, and the two parts add up (basic composition)."""
+    """Return epsilon of two parts that add up by basic composition.
+
+    In the first part, the epsilons of pure events add up. In the second, all Gaussian events are one Gaussian event.
+    """
     mus = _gaussian_mus(events)
     return sum(_pure_epsilons(events)) + (gaussian_epsilon(math.hypot(*mus), delta) if mus else 0.0)
 
 
-THEOREMS: dict[str, Callable[[Sequence[Event], float], float]] = {
+THEOREMS: dict[Theorem, Callable[[Sequence[Event], float], float]] = {
     "linear": linear,
     "advanced": advanced,
     "zcdp": zcdp,
@@ -230,13 +244,13 @@ THEOREMS: dict[str, Callable[[Sequence[Event], float], float]] = {
 
 
 def is_pure(events: Sequence[Event], composition: Theorem) -> bool:
-    """Whether the claim needs no delta: pure releases, added up linearly or single."""
+    """Return whether the claim needs no delta: all events are pure, and they add up linearly or there is only one."""
     pure = all(isinstance(event, PureEvent) for event in events)
     return pure and (composition in ("linear", "split") or len(events) == 1)
 
 
 def account(events: Sequence[Event], delta: float, composition: Theorem) -> Claim:
-    """The (epsilon, delta) that these releases cost together; delta is 0 where the claim is pure."""
+    """Return the (epsilon, delta) of these events together; delta is 0 if the claim is pure."""
     check_member(composition, THEOREMS, "accounting: composition")
     for event in events:
         check_kind(event)
@@ -244,21 +258,21 @@ def account(events: Sequence[Event], delta: float, composition: Theorem) -> Clai
         return Claim(0.0, 0.0)
     if is_pure(events, composition):
         return Claim(sum(_pure_epsilons(events)), 0.0)
-    check_probability(delta, f"composition {composition!r} of {len(events)} releases: delta")
+    check_probability(delta, f"composition {composition!r} of {len(events)} measurements: delta")
     if composition != "exact" and any(isinstance(event, SampledGaussian) for event in events):
         raise UserError(
-            f"Gaussian releases on a random sample are added up by exact composition, not by {composition!r}; "
+            f"Gaussian measurements on a random sample need exact composition, got {composition!r}; "
             "set `composition: exact`."
         )
     return Claim(THEOREMS[composition](events, delta), delta)
 
 
 def nearby_events(events: Iterable[Event]) -> list[Event]:
-    """The events as they count for two records whose places are no farther apart than the ledger's `within_m`.
+    """Return the events as they count for two records whose places are at most the ledger's `within_m` apart.
 
-    The density ratio of planar Laplace noise is a function of the distance alone, so there it is a release of
-    `epsilon_within`; all other events count in full. Between any two records of the domain the ledger counts as it
-    stands.
+    The density ratio of planar Laplace noise depends on the distance alone. For such records the event therefore
+    counts `epsilon_within`. All other events count in full. For any two records of the domain, use the ledger
+    unchanged.
     """
     return [
         dataclasses.replace(event, epsilon=event.epsilon_within)
@@ -269,12 +283,15 @@ def nearby_events(events: Iterable[Event]) -> list[Event]:
 
 
 def claim_distance(events: Iterable[Event]) -> float | None:
-    """The metres up to which a claim of this ledger holds; None where it holds between any two records."""
+    """Return the distance in metres up to which a claim of this ledger holds; None if it holds for any two records."""
     return min((event.within_m for event in events if isinstance(event, PlanarLaplace)), default=None)
 
 
 def claim(events: Sequence[Event], budget: Budget, composition: Theorem) -> Claim:
-    """The claim of a finished run, refused if it exceeds the budget: where it speaks of a distance, at that."""
+    """Return the claim of a finished run, and raise an error if it exceeds the budget.
+
+    If the claim holds up to a distance (`claim_distance`), the budget is for that distance too.
+    """
     spent = account(nearby_events(events), budget.delta, composition)
     if spent.epsilon > budget.epsilon * (1 + ROUNDING):
         raise UserError(
@@ -285,19 +302,20 @@ def claim(events: Sequence[Event], budget: Budget, composition: Theorem) -> Clai
 
 
 def compose_after_selection(choice: Sequence[Event], following: Claim) -> Claim:
-    """A pure choice, and what was released in the light of it: their epsilons add up, whatever theorem the rest took.
+    """Return the claim of a pure selection and of the measurements that depend on it: their epsilons add up.
 
-    (Basic composition. The theorems that add up divergences turn one small pure release into a large epsilon.)
+    This is basic composition, whichever theorem gave the claim of the measurements. Theorems that add up divergences
+    turn one small pure event into a large epsilon.
     """
     return Claim(account(choice, 0.0, "linear").epsilon + following.epsilon, following.delta)
 
 
-AFFORDABLE = 2e6  # points of a privacy-loss distribution: some seconds
+AFFORDABLE = 2e6  # points of a privacy-loss distribution: a few seconds
 
 
 @dataclass(frozen=True)
 class ComposedClaim:
-    """What several ledgers add up to, and the theorem that says so."""
+    """The (ε, δ) of several ledgers together, and the theorem that proves it."""
 
     epsilon: float
     delta: float
@@ -305,20 +323,21 @@ class ComposedClaim:
 
 
 def compose_ledgers(ledgers: Iterable[Sequence[Event]], delta: float) -> ComposedClaim:
-    """What releasing everything that these ledgers describe would cost together, by the tightest theorem.
+    """Return the (ε, δ) of publishing everything that these ledgers describe, by the tightest theorem.
 
-    The ledgers are of one dataset, unit and relation (`under_replace_one` brings add-or-remove to replace-one).
-    Every theorem here bounds the same loss at the same delta, so the smallest of them holds; releases may have
-    been chosen in the light of earlier ones, since all of them compose adaptively with privacy parameters that are
-    fixed beforehand. Exact composition takes part unless its privacy-loss distribution would need more than
-    AFFORDABLE points. A model that is not private has no ledger and no total: it must not be among them. Nor may one
-    whose noise was fixed after a private choice, since another choice would have had another ledger: it costs what
-    it claims, and is added to the total by basic composition.
+    All ledgers are of one dataset, unit and relation (`to_replace_one` converts add-or-remove to replace-one).
+    Every theorem here bounds the same loss at the same delta, so the smallest bound holds. A measurement may depend on
+    earlier ones: all theorems hold for adaptive composition if the privacy parameters are fixed in advance. Exact
+    composition takes part unless its privacy-loss distribution would need more than AFFORDABLE points.
+
+    Leave out a non-private model: it has no ledger and no total. Leave out a ledger whose noise was fixed after a
+    private selection: another selection would have given another ledger. Such a ledger costs what it claims, which
+    you add to the total by basic composition.
     """
     ledgers = [list(ledger) for ledger in ledgers]
     if any(isinstance(event, Selection) for ledger in ledgers for event in ledger[:-1]):
         raise UserError(
-            "a ledger that goes on after a private choice has no total with others; "
+            "a ledger with events after a private selection cannot be composed with other ledgers; "
             "leave it out and add the epsilon and delta that it claims."
         )
     events = [event for ledger in ledgers for event in ledger]
@@ -326,23 +345,23 @@ def compose_ledgers(ledgers: Iterable[Sequence[Event]], delta: float) -> Compose
         check_kind(event)
     mixed = len(events) > 1 and any(not isinstance(event, Gaussian) for event in events)
     too_long = mixed and grid_points(events) > AFFORDABLE
-    # Pure releases can do without a delta, and only by basic composition; the others need one.
-    names = ["linear"] if is_pure(events, "linear") and delta == 0 else list(THEOREMS)
+    # Pure events need no delta, but only by basic composition. All other events need one.
+    names: list[Theorem] = ["linear"] if is_pure(events, "linear") and delta == 0 else list(THEOREMS)
     if any(isinstance(event, SampledGaussian) for event in events):
-        names, too_long = ["exact"], False  # no other theorem here speaks about them
+        names, too_long = ["exact"], False  # no other theorem here covers them
     claims = {name: account(events, delta, name) for name in names if not (name == "exact" and too_long)}
     best = min(claims, key=lambda name: claims[name].epsilon)
     return ComposedClaim(claims[best].epsilon, claims[best].delta, best)
 
 
 def to_replace_one(events: Iterable[Event]) -> list[Event]:
-    """An add-or-remove ledger as it counts under replace-one: half the noise, because the change is twice as large.
+    """Convert an add-or-remove ledger to replace-one: half the noise, because the change is twice as large.
 
-    Replacing a unit is removing one and adding another, so a statistic moves by at most twice its sensitivity:
-    the multiplier halves; and likelihood ratios multiply: an epsilon doubles (Dwork and Roth 2014, Theorem 2.2).
-    A release on a random sample counts as one on all units: given who else was sampled, and whether the replaced
-    unit was, it is a Gaussian release, so by joint convexity no divergence is larger than that one's.
-    There is no way back.
+    To replace a unit is to remove one and to add another. A statistic therefore moves by at most twice its
+    sensitivity, and the multiplier halves. Likelihood ratios multiply, so an epsilon doubles (Dwork and Roth 2014,
+    Theorem 2.2). A measurement on a random sample counts as one on all units. Given which other units are in the
+    sample, and whether the replaced unit is, it is a Gaussian measurement. By joint convexity no divergence is larger
+    than that of the Gaussian measurement. The conversion cannot be reversed.
     """
     return [
         Gaussian(event.label, event.noise_multiplier / 2)

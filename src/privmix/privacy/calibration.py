@@ -17,27 +17,26 @@ from privmix.privacy.ledger import (
     check_probability,
 )
 
-SHORTFALL = 5e-7  # of the budget, that a numerical calibration may leave unspent
+SHORTFALL = 5e-7  # share of the budget that a numerical calibration may leave unspent
 MOST_TRIALS = 60
-FARTHEST = 0.25  # step of ln σ towards a bracket: beyond, ln ε soon flattens
+FARTHEST = 0.25  # largest step of ln σ towards a bracket: ln ε soon flattens beyond it
 
 
 @dataclass(frozen=True)
 class Share:
-    """What one release of each kind gets."""
+    """The noise of one measurement of each kind."""
 
     laplace_epsilon: float
     noise_multiplier: float
 
     def events(self, laplaces: int, gaussians: int) -> list[Event]:
-        """The ledger that so many releases will leave."""
-        return [Laplace("", self.laplace_epsilon)] * laplaces + [
-            Gaussian("", self.noise_multiplier)
-        ] * gaussians
+        """Return the ledger of the given numbers of Laplace and Gaussian measurements."""
+        events: list[Event] = [Laplace("", self.laplace_epsilon)] * laplaces
+        return events + [Gaussian("", self.noise_multiplier)] * gaussians
 
 
 def _share(size: float, gaussians: int, delta: float, composition: Composition) -> Share:
-    """Releases of equal `size`: the same epsilon where epsilons are composed, the same mu elsewhere."""
+    """Return measurements of equal `size`: equal epsilon if the theorem composes epsilons, otherwise equal mu."""
     if composition in ("linear", "advanced"):
         part = delta if composition == "linear" else delta / 2
         return Share(size, 1 / gaussian_mu(size, part / gaussians) if gaussians else 1.0)
@@ -46,15 +45,17 @@ def _share(size: float, gaussians: int, delta: float, composition: Composition) 
 
 @functools.cache
 def equal_shares(laplaces: int, gaussians: int, budget: Budget, composition: Composition) -> Share:
-    """The least noise with which so many Laplace and Gaussian releases stay within the budget.
+    """Return the least noise with which these numbers of Laplace and Gaussian measurements stay within the budget.
 
-    Bracketed and bisected in log space, on the side that keeps the budget: `account` of the releases never
-    exceeds it, and falls short of it by 1e-12 of their size (1e-6 where privacy-loss distributions are needed).
+    The search brackets the size and bisects in log space, on the side within the budget. `account` of the
+    measurements never exceeds the budget, and falls short of it by 1e-12 of their size (1e-6 if privacy-loss
+    distributions are needed).
     """
     check_member(composition, THEOREMS, "calibration: composition")
     if laplaces < 0 or gaussians < 0 or laplaces + gaussians < 1:
         raise UserError(
-            f"calibration: {laplaces!r} Laplace and {gaussians!r} Gaussian releases; there must be at least one."
+            f"calibration: got {laplaces!r} Laplace and {gaussians!r} Gaussian measurements; "
+            "neither number may be negative, and at least one must be positive."
         )
     if gaussians and budget.delta == 0:
         raise UserError("Gaussian noise needs delta > 0; set `delta`, for instance to 1e-6.")
@@ -64,34 +65,35 @@ def equal_shares(laplaces: int, gaussians: int, budget: Budget, composition: Com
         return account(share.events(laplaces, gaussians), budget.delta, composition).epsilon <= budget.epsilon
 
     start = budget.epsilon / (laplaces + gaussians)
-    # Privacy-loss distributions cost seconds, closed forms nothing.
+    # Privacy-loss distributions take seconds, closed forms no time.
     tolerance = 1e-6 if composition == "exact" and laplaces else 1e-12
     return _share(find_largest(affordable, start, tolerance), gaussians, budget.delta, composition)
 
 
 def textbook_noise_multiplier(epsilon: float, delta: float) -> float:
-    """σ/Δ = sqrt(2 ln(1.25/δ)) / ε of one Gaussian release (Dwork and Roth 2014, Theorem A.1): a variant to compare.
+    """Return σ/Δ = sqrt(2 ln(1.25/δ)) / ε of one Gaussian measurement (Dwork and Roth 2014, Theorem A.1).
 
-    Proven for ε ≤ 1 and looser than `gaussian_mu` there. Above, it soon gives too little noise, so it is refused.
+    This variant is for comparison. It is proven for ε ≤ 1, and looser than `gaussian_mu` there. Above 1 it soon gives
+    too little noise, so the function refuses ε > 1.
     """
     check_positive(epsilon, "textbook Gaussian noise: epsilon")
     check_probability(delta, "textbook Gaussian noise: delta")
     if epsilon > 1:
         raise UserError(
-            f"textbook Gaussian noise holds up to epsilon = 1, got epsilon = {epsilon!r}, where it can be too small; "
-            "use the exact calibration, which holds for every epsilon."
+            f"textbook Gaussian noise is proven up to epsilon = 1, got epsilon = {epsilon!r}, where it can be too "
+            "small; use the exact calibration, which holds for every epsilon."
         )
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
 def noise_multipliers_by_share(shares: Sequence[float], budget: Budget) -> list[float]:
-    """σ/Δ of Gaussian releases that have these shares of μ² and compose exactly to the budget.
+    """Return σ/Δ of Gaussian measurements that have these shares of μ² and compose exactly to the budget.
 
-    μ² adds up (Dong, Roth, Su 2022, Corollary 2), so a release of share p has μ √p.
+    μ² adds up (Dong, Roth, Su 2022, Corollary 2), so a measurement of share p has μ √p.
     """
     if budget.delta == 0:
         raise UserError("Gaussian noise needs delta > 0; set `delta`, for instance to 1e-6.")
-    whole = sum(check_positive(share, "calibration: share of a release") for share in shares)
+    whole = sum(check_positive(share, "calibration: share of a measurement") for share in shares)
     mu = gaussian_mu(budget.epsilon, budget.delta)
     return [1 / (mu * math.sqrt(share / whole)) for share in shares]
 
@@ -100,32 +102,36 @@ def noise_multipliers_by_share(shares: Sequence[float], budget: Budget) -> list[
 def sampled_noise_multiplier(
     rate: float, steps: int, budget: Budget, beside: tuple[Gaussian, ...] = ()
 ) -> float:
-    """The least σ/Δ with which so many Gaussian releases, each on a sample of its own at this rate, keep the budget
-    together with the releases `beside` them.
+    """Return the least σ/Δ with which `steps` sampled Gaussian measurements stay within the budget.
 
-    By regula falsi (Illinois) on ln ε against ln σ, which is nearly a line, because a privacy-loss distribution
-    takes a tenth of a second: `account` never exceeds the budget, and falls short of it by less than 1e-6 of it (by
-    more where epsilon is in the hundreds). It begins where the central limit has σ, T q² (exp(1/σ²) - 1) = μ² (Bu,
-    Dong, Long, Su 2020).
+    Each measurement has its own sample at this rate. The measurements `beside` them spend from the same budget.
+
+    The search is regula falsi (Illinois) on ln ε against ln σ, which is nearly a line; bisection would be slow, since
+    a privacy-loss distribution takes a tenth of a second. `account` never exceeds the budget, and falls short of it by
+    less than 1e-6 of it (by more if epsilon is in the hundreds). The search starts at the σ of the central limit,
+    T q² (exp(1/σ²) - 1) = μ² (Bu, Dong, Long, Su 2020).
     """
     if steps < 1:
-        raise UserError(f"calibration: {steps!r} steps; there must be at least one.")
+        raise UserError(f"calibration: steps = {steps!r} must be at least 1.")
     if budget.delta == 0:
         raise UserError("Gaussian noise needs delta > 0; set `delta`, for instance to 1e-6.")
 
     def excess(log_multiplier: float) -> float:
-        """Of ln ε over the middle of what is accepted, which ends at the budget."""
-        events = [*beside, *[SampledGaussian("", math.exp(log_multiplier), rate)] * steps]
+        """Return ln ε less the middle of the accepted interval, which ends at the budget."""
+        events: list[Event] = [*beside, *[SampledGaussian("", math.exp(log_multiplier), rate)] * steps]
         epsilon = max(account(events, budget.delta, "exact").epsilon, 1e-300)
         return math.log(epsilon / budget.epsilon) + SHORTFALL / 2
 
     mu = gaussian_mu(budget.epsilon, budget.delta)
     left = mu**2 - sum(event.noise_multiplier**-2 for event in beside)
     if not left > 0:
-        raise UserError("calibration: the releases beside the sampled ones leave nothing of the budget.")
+        raise UserError(
+            "calibration: the measurements beside the sampled ones leave nothing of the budget; "
+            "raise epsilon or delta, or add more noise to them."
+        )
     low = high = -0.5 * math.log(math.log1p(left / (steps * rate**2)))
     below = above = excess(high)
-    slope = 1.0  # of ln ε, downwards: as in the last step, and a guess before
+    slope = 1.0  # of ln ε, downwards: a guess at first, then the slope of the last step
     while above > 0:
         step = min(1.25 * above / slope + 1e-3, FARTHEST)
         low, below, high, above = high, above, high + step, excess(high + step)
@@ -140,7 +146,7 @@ def sampled_noise_multiplier(
         before, found = found, excess(middle)
         if abs(found) < SHORTFALL / 2:
             return math.exp(middle)
-        again = found * before > 0  # on the same side as before
+        again = found * before > 0  # same side as before
         if found <= 0:
             high, above, below = middle, found, below / 2 if again else below
         else:

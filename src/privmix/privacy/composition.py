@@ -1,14 +1,14 @@
-"""The cost of several releases of the same records together.
+"""Composition: the total cost of several releases of the same records.
 
-Releases with a known ledger are composed by the accountant (`accounting.compose_ledgers`), at the δ that the other
-releases leave of the limit. The others enter by basic composition with the most they can have spent (Dwork and Roth
-2014, Theorem 3.16). If some guarantees are for a unit replaced and some for a unit added or removed, all are
-converted to the former: twice the ε (ibid., Theorem 2.2; δ grows by the factor e^ε + 1).
+The accountant composes releases with a known ledger (`accounting.compose_ledgers`), at the δ that the other releases
+leave of the limit. The other releases enter by basic composition with the most that they can have spent (Dwork and
+Roth 2014, Theorem 3.16). If some guarantees are for a replaced unit and some for an added or removed unit, all are
+converted to the former: ε doubles (ibid., Theorem 2.2), and δ grows by the factor e^ε + 1.
 
-This is the cost of releases that were planned in advance. If whether and how to release again depends on earlier
-releases, a limit on the sum is proven for basic composition (privacy filters: Rogers, Roth, Ullman, Vadhan 2016) and
-for Rényi orders fixed in advance (Feldman, Zrnic 2021), but not for loss distributions of mixed kinds: plan your
-releases, or keep the plain sum of their ε below the limit.
+This is the cost of releases that are planned in advance. The decision whether and how to release again may instead
+depend on earlier releases. For that case a limit on the sum is proven for basic composition (privacy filters: Rogers,
+Roth, Ullman, Vadhan 2016) and for Rényi orders fixed in advance (Feldman, Zrnic 2021), but not for loss distributions
+of mixed kinds. Plan your releases, or keep the plain sum of their ε below the limit.
 """
 
 import math
@@ -23,7 +23,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class ReleaseCost:
-    """One release: at most this, or by this ledger where it is known."""
+    """The cost of one release: an upper bound (ε, δ), and the ledger if it is known."""
 
     relation: str
     epsilon: float
@@ -33,7 +33,7 @@ class ReleaseCost:
 
 @dataclass(frozen=True)
 class TotalCost:
-    """What releases have cost together."""
+    """The cost of all releases together."""
 
     epsilon: float
     delta: float
@@ -41,7 +41,7 @@ class TotalCost:
 
 
 def total_cost(releases: Sequence[ReleaseCost], delta: float) -> TotalCost:
-    """The smallest ε of all releases together at no more than this δ; infinite where they need more δ."""
+    """Return the smallest ε of all releases together with at most this δ; infinite if they need more δ."""
     if len({release.relation for release in releases}) > 1:
         releases = [_to_replace_one(release) for release in releases]
     epsilon = math.fsum(release.epsilon for release in releases)
@@ -52,21 +52,22 @@ def total_cost(releases: Sequence[ReleaseCost], delta: float) -> TotalCost:
     ]
     others = [release for release in releases if release not in known]
     left = delta - math.fsum(release.delta for release in others)
-    pure = all(is_pure(release.events, "linear") for release in known)
+    ledgers = [release.events for release in known if release.events is not None]
+    pure = all(is_pure(ledger, "linear") for ledger in ledgers)
     if len(known) > 1 and (left > 0 or (left == 0 and pure)):
-        together = compose_ledgers([release.events for release in known], left)
+        together = compose_ledgers(ledgers, left)
         found.append((math.fsum([together.epsilon, *(other.epsilon for other in others)]), delta))
     best = min(found, default=(math.inf, needed))
     return TotalCost(*best, len(releases))
 
 
 def _is_fixed_in_advance(events: Sequence[Event]) -> bool:
-    """Whether the ledger was fixed beforehand: after a private choice it was not."""
+    """Return whether the noise was fixed in advance: it was not if any event follows a private selection."""
     return not any(isinstance(event, Selection) for event in events[:-1])
 
 
 def _to_replace_one(release: ReleaseCost) -> ReleaseCost:
-    """A release as it counts where a unit is replaced."""
+    """Convert the cost of a release to replace-one."""
     if release.relation == "replace_one":
         return release
     events = None if release.events is None else tuple(to_replace_one(release.events))

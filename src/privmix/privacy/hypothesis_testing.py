@@ -1,13 +1,13 @@
 """Hypothesis tests between two sides from scores: AUC with intervals, error rates, ROC curves.
 
-A high score speaks for the first side: in membership inference for the members, in an audit for one of two
-neighbouring worlds. Attacks and audits share these statistics; nothing here depends on how the scores were made.
+A high score is evidence for the first side: the members in membership inference, one of two neighbouring worlds in an
+audit. Attacks and audits share these statistics. Nothing here depends on how the scores were computed.
 
-The AUC is a mean over pairs of scores. Its interval is DeLong's (DeLong, DeLong, Clarke-Pearson 1988): the part of each
-score in the variance is its placement among the scores of the other side, which one sort gives for all of them (Sun and
-Xu 2014). Scores of one person, or of one model, are not independent: their parts are added up first (Obuchowski
-1997). Where scores are grouped in two ways at once, by record and by model, the two variances are added and
-the variance of single scores is subtracted (Cameron, Gelbach, Miller 2011).
+The AUC is a mean over pairs of scores. Its interval is DeLong's (DeLong, DeLong, Clarke-Pearson 1988). The part of each
+score in the variance is its placement among the scores of the other side. One sort gives all placements (Sun and Xu
+2014). Scores of one person, or of one model, are not independent: their parts are added up first (Obuchowski 1997). If
+scores are grouped in two ways at once, by record and by model, the two variances are added and the variance of single
+scores is subtracted (Cameron, Gelbach, Miller 2011).
 """
 
 import math
@@ -18,9 +18,9 @@ import numpy as np
 
 
 def placements(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The share of others below each score, ties counting one half."""
+    """Return the share of others below each score; a tie counts one half."""
     ordered, order = np.sort(others), np.argsort(scores)
-    rising = scores[order]  # looked up in order, neighbours are near in memory: ten times as fast
+    rising = scores[order]  # sorted lookups are near in memory: ten times as fast
     share = np.empty(len(scores))
     share[order] = np.searchsorted(ordered, rising, side="left")
     share[order] += np.searchsorted(ordered, rising, side="right")
@@ -28,13 +28,13 @@ def placements(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def auc(members: np.ndarray, others: np.ndarray) -> float:
-    """Probability that a member scores above another record, ties counting one half (Mann and Whitney)."""
+    """Return the probability that a member scores above another record; a tie counts one half (Mann and Whitney)."""
     return float(placements(members, others).mean())
 
 
 @dataclass(frozen=True, eq=False)
 class PairedScores:
-    """Scores of the same number of runs of either world; high ones speak for mine."""
+    """Scores of the same number of runs in each of two worlds. High scores are evidence for `mine`."""
 
     mine: np.ndarray
     other: np.ndarray
@@ -44,10 +44,11 @@ class PairedScores:
 
 
 def paired_auc(sides: PairedScores) -> tuple[float, float]:
-    """The AUC over all pairs of different runs, and its variance.
+    """Return the AUC over all pairs of different runs, and its variance.
 
-    A U-statistic of degree two of independent pairs: unbiased for scores that are drawn independently, whatever the two
-    runs of one number share. The variance is the jackknife's, never too small on average (Efron and Stein 1981).
+    The AUC is a U-statistic of degree two of independent pairs. It is unbiased for scores that are drawn independently,
+    whatever the two runs with the same index share. The variance is the jackknife's, which is never too small on
+    average (Efron and Stein 1981).
     """
     n = len(sides)
     own = np.where(sides.mine == sides.other, 0.5, sides.mine > sides.other)
@@ -58,7 +59,7 @@ def paired_auc(sides: PairedScores) -> tuple[float, float]:
 
 
 def true_positive_rate(members: np.ndarray, others: np.ndarray, false_positive_rate: float) -> float | None:
-    """Share of members found when at most that share of others is accused; None where others are too few."""
+    """Return the true-positive rate at a false-positive rate of at most this; None if there are too few others."""
     if len(others) * false_positive_rate < 1:
         return None
     accused = math.floor(len(others) * false_positive_rate)
@@ -67,7 +68,7 @@ def true_positive_rate(members: np.ndarray, others: np.ndarray, false_positive_r
 
 
 def advantage(members: np.ndarray, others: np.ndarray) -> float:
-    """The largest true-positive rate less false-positive rate at any threshold (Yeom et al. 2018)."""
+    """Return the largest difference of true-positive and false-positive rate at any threshold (Yeom et al. 2018)."""
     ordered, found = np.sort(others), np.sort(members)
     thresholds = np.concatenate([ordered, found])
     accused = 1 - np.searchsorted(ordered, thresholds, side="right") / len(others)
@@ -76,7 +77,7 @@ def advantage(members: np.ndarray, others: np.ndarray) -> float:
 
 
 def roc_curve(members: np.ndarray, others: np.ndarray, points: int = 200) -> list[tuple[float, float]]:
-    """(false-positive rate, true-positive rate) at rates spread evenly in the logarithm, then 1."""
+    """Return pairs (false-positive rate, true-positive rate) at rates that are even on a log scale, then at 1."""
     ordered = np.sort(others)[::-1]
     accused = np.unique(np.geomspace(1, len(others), points).astype(np.int64) - 1)
     found = 1 - np.searchsorted(np.sort(members), ordered[accused], side="right") / len(members)
@@ -87,9 +88,9 @@ def roc_curve(members: np.ndarray, others: np.ndarray, points: int = 200) -> lis
 def newcombe_interval(
     estimate: float, members: int, others: int, z: float = 1.959963984540054
 ) -> tuple[float, float]:
-    """95 % interval for an AUC that stays honest at 0 and 1 (Newcombe 2006, method 5).
+    """Return a 95 % interval for an AUC that is also valid at 0 and 1 (Newcombe 2006, method 5).
 
-    Its ends are where |estimate - θ| = z sqrt(V(θ)), with Hanley and McNeil's variance V under equal sizes.
+    At its ends |estimate - θ| = z sqrt(V(θ)), with Hanley and McNeil's variance V under equal sizes.
     """
 
     def deviation(theta: float) -> float:
@@ -127,19 +128,21 @@ def auc_with_interval(
     groups: Sequence[tuple[np.ndarray, np.ndarray]] = (),
     z: float = Z95,
 ) -> AucInterval:
-    """The AUC, and its interval on the scale of the logit, which keeps it inside (0, 1) (Pepe 2003, section 5.2).
+    """Return the AUC and its interval, computed on the logit scale to stay inside (0, 1) (Pepe 2003, section 5.2).
 
-    `groups` has up to two ways in which scores belong together, each as the numbers, from 0, of the members' and of
-    the others' groups. Where the variance cannot be seen, as at an AUC of 0 or 1, the interval is Newcombe's, with as
-    many scores a side as there are groups.
+    `groups` contains up to two ways to group the scores. Each is a pair of arrays: the group numbers, from 0, of the
+    members and of the others. If the variance cannot be estimated, for example at an AUC of 0 or 1, the interval is
+    Newcombe's, with the number of groups as the number of scores on each side.
     """
     above, below = placements(members, others), 1 - placements(others, members)
     estimate = float(above.mean())
     spread = auc_variance(above, below, groups)
     if spread <= 0 or not 1e-12 < estimate < 1 - 1e-12:
-        sizes = [tuple(np.count_nonzero(np.bincount(side)) for side in each) for each in groups]
-        least = [min([len(side), *(size[i] for size in sizes)]) for i, side in enumerate((members, others))]
-        return AucInterval(estimate, *newcombe_interval(estimate, *least, z))
+        sizes = [[int(np.count_nonzero(np.bincount(side))) for side in each] for each in groups]
+        mine, theirs = (
+            min([len(side), *(size[i] for size in sizes)]) for i, side in enumerate((members, others))
+        )
+        return AucInterval(estimate, *newcombe_interval(estimate, mine, theirs, z))
     logit = math.log(estimate / (1 - estimate))
     half = z * math.sqrt(spread) / (estimate * (1 - estimate))
     return AucInterval(estimate, _expit(logit - half), _expit(logit + half))
@@ -148,7 +151,7 @@ def auc_with_interval(
 def auc_variance(
     above: np.ndarray, below: np.ndarray, groups: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> float:
-    """The variance of the AUC from the placements of members among others, and of others below members."""
+    """Return the variance of the AUC from the placements of members among others, and of others below members."""
     if min(len(above), len(below)) < 2:
         return 0.0
     mine, theirs = (above - above.mean()) / len(above), (below - below.mean()) / len(below)

@@ -1,4 +1,4 @@
-"""The ledger: one frozen event per measurement, and the checks that its numbers must pass.
+"""The ledger: one frozen event per measurement, and the checks of its numbers.
 
 An event holds the noise relative to the sensitivity, with unit and relation already applied. It therefore means
 the same for every mechanism. The accountant reads the ledger and nothing else.
@@ -15,14 +15,14 @@ from privmix.errors import UserError
 
 
 def check_positive(value: float, what: str) -> float:
-    """`value` as a float, finite and greater than 0: an epsilon, a sensitivity, a noise multiplier."""
+    """Check that `value` is finite and greater than 0, like an epsilon or a sensitivity, and return it."""
     if not (math.isfinite(value) and value > 0):
         raise UserError(f"{what} = {value!r} must be a finite number greater than 0.")
     return float(value)
 
 
 def check_probability(value: float, what: str) -> float:
-    """`value` as a float strictly between 0 and 1: the delta of a claim that is not pure."""
+    """Check that `value` lies strictly between 0 and 1, like the delta of a claim that is not pure, and return it."""
     if not 0 < value < 1:
         raise UserError(
             f"{what} = {value!r} must lie between 0 and 1; set `delta`, for instance to 1e-6, "
@@ -32,14 +32,14 @@ def check_probability(value: float, what: str) -> float:
 
 
 def check_member(value: str, names: Iterable[str], what: str) -> str:
-    """`value`, which must be one of the names."""
+    """Check that `value` is one of the names, and return it."""
     if value not in names:
         raise UserError(f"{what} = {value!r} is unknown; choose one of {', '.join(names)}.")
     return value
 
 
 RADIUS_95 = 4.743864518  # (1 + r) exp(-r) = 0.05
-OLDER_KEYS = {"multiplier": "noise_multiplier"}  # older key of a row -> the field that has its value now
+OLDER_KEYS = {"multiplier": "noise_multiplier"}  # older key of a row -> current field
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class SampledGaussian:
-    """Gaussian noise on a sum over a secret sample that holds each unit with probability `rate`, independently.
+    """Gaussian noise on a sum over a secret sample that contains each unit independently with probability `rate`.
 
-    `noise_multiplier` is the standard deviation over the L2 norm of one unit's contribution. The event speaks of units
-    that are added or removed, and of nothing else: for those amplification by such sampling is proven.
+    `noise_multiplier` is the standard deviation divided by the L2 norm of one unit's contribution. The event covers
+    only units that are added or removed: for these, amplification by such sampling is proven.
     """
 
     kind: ClassVar[str] = "sampled_gaussian"
@@ -77,7 +77,7 @@ class SampledGaussian:
 
 @dataclass(frozen=True)
 class PureEvent:
-    """A release whose likelihood ratios on neighbours are at most exp(`epsilon`)."""
+    """A measurement whose likelihood ratios on neighbouring datasets are at most exp(`epsilon`)."""
 
     label: str
     epsilon: float
@@ -95,17 +95,17 @@ class Laplace(PureEvent):
 
 @dataclass(frozen=True)
 class RandomizedResponse(PureEvent):
-    """Each record answers through a channel whose likelihood ratios are at most exp(`epsilon`)."""
+    """One report per record, through a channel whose likelihood ratios are at most exp(`epsilon`)."""
 
     kind: ClassVar[str] = "randomized_response"
 
 
 @dataclass(frozen=True)
 class Selection(PureEvent):
-    """One of several options, chosen by the exponential mechanism at `epsilon`.
+    """One of several options, selected by the exponential mechanism at `epsilon`.
 
-    It is accounted as any pure release. Its loss has in truth a range of `epsilon`, not of 2 `epsilon` (Durfee
-    and Rogers 2019, bounded range), which would compose more tightly; that is not used.
+    The accountant treats it like any pure event. Its loss actually has a range of `epsilon`, not of 2 `epsilon`
+    (Durfee and Rogers 2019, bounded range). This would compose more tightly, but is not used.
     """
 
     kind: ClassVar[str] = "selection"
@@ -113,18 +113,17 @@ class Selection(PureEvent):
 
 @dataclass(frozen=True)
 class Decomposition(PureEvent):
-    """The shape of a private tree: all its decisions to split together, at `epsilon`; no count is in it."""
+    """The shape of a private tree: all its decisions to split together, at `epsilon`, without any count."""
 
     kind: ClassVar[str] = "decomposition"
 
 
 @dataclass(frozen=True)
 class PlanarLaplace(PureEvent):
-    """Planar Laplace noise on a place: `epsilon` is for any two places of the public box.
+    """Planar Laplace noise on a place. `epsilon` is for any two places of the public box.
 
-    The loss grows in proportion to the distance on the map, so two places that are no farther apart than `within_m`
-    metres have the much smaller `epsilon_within`. Every total counts `epsilon`. `scale_m` is the scale of the noise
-    that was drawn, in metres.
+    The loss is proportional to the distance on the map. Two places at most `within_m` metres apart therefore have the
+    much smaller `epsilon_within`. Every total counts `epsilon`. `scale_m` is the scale of the drawn noise, in metres.
     """
 
     kind: ClassVar[str] = "planar_laplace"
@@ -144,7 +143,7 @@ class PlanarLaplace(PureEvent):
 
     @property
     def radius_m(self) -> float:
-        """How far in metres 95 % of reports stay from the true place: a quantile of the gamma law of shape 2."""
+        """Radius in metres around the true place with 95 % of reports: a quantile of the gamma law of shape 2."""
         return RADIUS_95 * self.scale_m
 
 
@@ -153,28 +152,28 @@ KINDS: dict[str, type[Event]] = {event.kind: event for event in get_args(Event)}
 
 
 def check_kind(event: object) -> None:
-    """Refuse, by name, what no theorem here speaks about."""
+    """Raise an error for an event of a kind that the ledger does not know."""
     if type(event) not in KINDS.values():
         raise UserError(
-            f"the ledger does not know a release of kind {type(event).__name__}; "
-            f"it knows {', '.join(kind.__name__ for kind in KINDS.values())}."
+            f"the ledger does not know events of kind {type(event).__name__}; "
+            f"use one of {', '.join(kind.__name__ for kind in KINDS.values())}."
         )
 
 
 @dataclass
 class Ledger:
-    """Events in the order in which they happened."""
+    """All events, in the order of the measurements."""
 
     events: list[Event] = field(default_factory=list)
 
     def append(self, event: Event) -> None:
-        """Record a release. Only the functions that draw the noise call this."""
+        """Add an event. Only the functions that draw the noise call this."""
         check_kind(event)
         self.events.append(event)
 
 
 def to_rows(events: Iterable[Event]) -> tuple[dict[str, Any], ...]:
-    """Equal events with their count, as plain values for a file."""
+    """Return equal events with their count, as plain values for a file."""
     return tuple(
         {"kind": event.kind, "count": count, **dataclasses.asdict(event)}
         for event, count in Counter(events).items()
@@ -182,10 +181,10 @@ def to_rows(events: Iterable[Event]) -> tuple[dict[str, Any], ...]:
 
 
 def from_rows(rows: Iterable[dict[str, Any]]) -> list[Event]:
-    """The events of a file, which may have been written under the older names of fields."""
+    """Return the events of a file. The rows may have the older names of fields."""
     events: list[Event] = []
     for row in rows:
-        kind = KINDS[check_member(row["kind"], KINDS, "ledger: kind of release")]
+        kind = KINDS[check_member(row["kind"], KINDS, "ledger: kind of event")]
         names = {each.name for each in dataclasses.fields(kind)}
         values = {
             key if key in names else OLDER_KEYS.get(key, key): value

@@ -1,25 +1,25 @@
-"""The only place where privacy noise is added: each function draws the noise and writes the ledger in one call.
+"""Noise: the only module that adds privacy noise. Each function draws the noise and writes the ledger in one call.
 
 Noise comes from a source: `SeededNoise` for benchmarks, `privacy.exact.ExactNoise` for releases. A source that
-rounds to a lattice says how much that adds to the sensitivity, and the scale is computed from the sum of both.
-Every measurement goes through `measure`. An audit can take the place of the source (`Watch`): it then sees the
-exact statistic behind each measurement, or decides what is returned instead of drawing.
+rounds to a lattice states how much that adds to the sensitivity. The scale is computed from the sum of both.
+Every measurement goes through `measure`. An audit can replace the source (`Watch`). It then sees the exact statistic
+behind each measurement, or decides what is returned instead of drawing.
 
-Sums over records. Noise on a lattice hides a number only if the numbers of neighbours are as close as the theorem
-says. A floating-point sum is not: changing one record changes how all later terms are rounded, by up to n² 2^-53
-for n records, and n may be private, so that no public number bounds it. Therefore, where a source puts noise on a
-lattice,
+Sums over records. Noise on a lattice hides a number only if the numbers of neighbouring datasets are as close as the
+theorem says. Floating-point sums are not: changing one record changes how all later terms are rounded, by up to
+n² 2^-53 for n records. n may be private, so no public number bounds this change. If a source puts noise on a lattice,
+therefore
 
 * each record's contribution is computed by operations that do not depend on the record's position
   (`mixture.standardised_moments`),
-* it is rounded to whole steps of the lattice, merged records once with their multiplicity, and
+* it is rounded to whole steps of the lattice, where merged records are rounded once with their multiplicity, and
 * the steps are added as integers (`exact_sum`), which is exact in any order.
 
-Two neighbouring sums then differ by the rounded contributions of the unit that differs, and by nothing else. With
-at most m records on a side, each coordinate rounded by half a step, that is the sensitivity plus m times
-`NoiseSource.rounding` of one vector (`with_rounding`). The sensitivity is that of contributions as computed: bounds
-such as Σ γ_k ≤ 1 and ‖z‖ ≤ c each hold up to a relative error of a few units of 2^-53 per component and axis, which
-COMPUTED covers for up to 2^15 of them. Counts of records are whole numbers and need none of this.
+The sums of two neighbouring datasets then differ only by the rounded contributions of the unit that differs. With at
+most m records on a side, and each coordinate rounded by half a step, the difference is at most the sensitivity plus m
+times `NoiseSource.rounding` of one vector (`with_rounding`). The sensitivity is that of contributions as computed.
+Bounds such as Σ γ_k ≤ 1 and ‖z‖ ≤ c each hold up to a relative error of a few units of 2^-53 per component and axis.
+COMPUTED covers this error for up to 2^15 of them. Counts of records are whole numbers and need none of this.
 """
 
 import hashlib
@@ -52,9 +52,9 @@ from privmix.privacy.sensitivity import Neighbours
 
 
 def stream(master_seed: int, *purpose: str | int | float) -> np.random.Generator:
-    """The stream for exactly this purpose (dataset, mechanism, epsilon, replicate, ...).
+    """Return the random stream for exactly this purpose (dataset, mechanism, epsilon, replicate, ...).
 
-    Two budgets must never share noise: s + a·z and s + b·z together give s back exactly.
+    Two budgets must never share noise: s + a·z and s + b·z together reveal s exactly.
     """
     text = "\x1f".join(repr(part) for part in purpose).encode()
     words = np.frombuffer(hashlib.blake2b(text, digest_size=32).digest(), dtype="<u4")
@@ -62,20 +62,20 @@ def stream(master_seed: int, *purpose: str | int | float) -> np.random.Generator
 
 
 def fresh_stream() -> np.random.Generator:
-    """A stream that nobody can repeat, for what a release draws beside its noise."""
+    """Return a stream that cannot be repeated, for what a release draws beside its noise."""
     return np.random.default_rng()
 
 
-Measured = TypeVar("Released")
+Measured = TypeVar("Measured")
 
 
 class Watch(Protocol):
-    """A source of noise that wants to see releases."""
+    """A noise source that sees every measurement."""
 
     def watch(
         self, event: Event, law: NoiseDistribution, statistic: Any, draw: Callable[[], Measured]
     ) -> Measured:
-        """What is released; `draw` draws it."""
+        """Return the value of the measurement. `draw` draws it."""
 
 
 def measure(
@@ -87,7 +87,10 @@ def measure(
     source: Any,
     ledger: Ledger,
 ) -> Measured:
-    """What `draw` draws from the law, given the statistic; the event says what it costs."""
+    """Draw a measurement with `draw`, and write its event to the ledger.
+
+    `law` is the distribution of the measurement given the statistic. The event states its privacy cost.
+    """
     watch = getattr(source, "watch", None)
     released = draw() if watch is None else watch(event, law, statistic, draw)
     ledger.append(event)
@@ -95,7 +98,7 @@ def measure(
 
 
 class NoiseSource(Protocol):
-    """Where random numbers for privacy come from."""
+    """A source of the random numbers that privacy depends on."""
 
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray: ...
     def add_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray: ...
@@ -108,24 +111,24 @@ class NoiseSource(Protocol):
 
 @dataclass(frozen=True)
 class SeededNoise:
-    """Reproducible noise for benchmarks. What it makes must not be published.
+    """Reproducible noise for benchmarks. Do not publish results that use it.
 
-    Whoever knows the seed takes the noise off; and even without it, the floating-point numbers that a double can
-    reach tell inputs apart (Mironov 2012).
+    With the seed anyone can remove the noise. Even without the seed, the set of possible floating-point numbers
+    distinguishes inputs (Mironov 2012).
     """
 
     generator: np.random.Generator
 
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The values plus independent Laplace(scale) numbers."""
+        """Add independent Laplace(scale) numbers to the values."""
         return values + self.generator.laplace(0.0, scale, np.shape(values))
 
     def add_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The values plus independent N(0, sigma²) numbers."""
+        """Add independent N(0, sigma²) numbers to the values."""
         return values + self.generator.normal(0.0, sigma, np.shape(values))
 
     def add_planar_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The rows (n, 2) plus independent vectors of density exp(-‖e‖/scale) / (2π scale²).
+        """Add independent vectors of density exp(-‖e‖/scale) / (2π scale²) to the rows (n, 2).
 
         Their direction is uniform, and their length has density r exp(-r/scale) / scale², the gamma law of shape 2.
         """
@@ -134,19 +137,19 @@ class SeededNoise:
         return values + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
 
     def planar_scale(self, scale: float) -> float:
-        """Planar noise has the scale that was asked for."""
+        """Return the scale as requested: planar noise is drawn at exactly this scale."""
         return scale
 
     def rounding(self, size: int, norm: Literal[1, 2]) -> float:
-        """Nothing is put on a lattice."""
+        """Return 0: this source has no lattice."""
         return 0.0
 
     def uniform(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Independent uniform numbers in [0, 1)."""
+        """Draw independent uniform numbers in [0, 1)."""
         return self.generator.random(shape)
 
     def integers(self, high: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Independent uniform integers in [0, high)."""
+        """Draw independent uniform integers in [0, high)."""
         return self.generator.integers(high, size=shape)
 
 
@@ -173,10 +176,10 @@ def laplace(
     label: str,
     coordinates: int | None = None,
 ) -> np.ndarray:
-    """`values` plus Laplace((sensitivity + rounding) / epsilon) noise: epsilon-DP for an L1 sensitivity.
+    """Add Laplace((sensitivity + rounding) / epsilon) noise to `values`: epsilon-DP for an L1 sensitivity.
 
-    Dwork, McSherry, Nissim, Smith 2006, Theorem 1. `coordinates`: how many of the values one unit can change, all
-    of them unless told; where each row is one record's own report, the number of columns.
+    Dwork, McSherry, Nissim, Smith 2006, Theorem 1. `coordinates` is the number of values that one unit can change; the
+    default is all of them. If each row is the report of one record, it is the number of columns.
     """
     reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 1, source)
     scale = reach / _check(epsilon, "epsilon")
@@ -200,10 +203,10 @@ def gaussian(
     label: str,
     coordinates: int | None = None,
 ) -> np.ndarray:
-    """`values` plus N(0, (noise_multiplier · (sensitivity + rounding))²): (1/noise_multiplier)-GDP, L2 sensitivity.
+    """Add N(0, (noise_multiplier · (sensitivity + rounding))²) noise to `values`, for an L2 sensitivity.
 
-    Dong, Roth, Su 2022, Theorem 1; the (epsilon, delta) of it is Balle and Wang 2018, Theorem 8. For noise on a
-    lattice see `ExactNoise.add_gaussian`. `coordinates`: as for `laplace`.
+    The measurement is (1/noise_multiplier)-GDP: Dong, Roth, Su 2022, Theorem 1. Its (epsilon, delta) is Balle and Wang
+    2018, Theorem 8. For noise on a lattice see `ExactNoise.add_gaussian`. For `coordinates` see `laplace`.
     """
     reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 2, source)
     sigma = _check(noise_multiplier, "noise_multiplier") * reach
@@ -229,17 +232,18 @@ def planar_laplace(
     ledger: Ledger,
     label: str,
 ) -> np.ndarray:
-    """Each row of `places` (n, 2) plus planar Laplace noise of scale (within + rounding) / epsilon.
+    """Add planar Laplace noise of scale (within + rounding) / epsilon to each row of `places` (n, 2).
 
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013 (geo-indistinguishability), §4.1: the density ratio of a row
-    for two places at distance r is at most exp(r / scale) by the triangle inequality, and reaches it. So rows are
-    epsilon-indistinguishable for places no farther apart than `within`, and (diameter / scale)-DP for any two
-    places of a box of that diameter; all three are distances in the units of the rows. For the ledger `within_m` states
-    in metres whom `within` covers, and `metre` is how long one is in the units of the rows.
+    for two places at distance r is at most exp(r / scale) by the triangle inequality, and reaches it. Rows are
+    therefore epsilon-indistinguishable for places at most `within` apart, and (diameter / scale)-DP for any two
+    places of a box of that diameter. `within`, `diameter` and the scale are distances in the units of the rows. For
+    the ledger, `within_m` states in metres which places `within` covers, and `metre` is the length of one metre in the
+    units of the rows.
     """
     if np.ndim(places) != 2 or np.shape(places)[1] != 2:
         raise UserError(
-            f"planar Laplace noise needs rows of 2 numbers, not an array of shape {np.shape(places)}."
+            f"planar Laplace noise needs rows of 2 numbers, got an array of shape {np.shape(places)}."
         )
     if not _check(within, "within") <= _check(diameter, "diameter"):
         raise UserError(
@@ -268,10 +272,10 @@ def gaussian_symmetric(
     ledger: Ledger,
     label: str,
 ) -> np.ndarray:
-    """A symmetric matrix with Gaussian noise on its upper triangle, copied below the diagonal.
+    """Add Gaussian noise to the upper triangle of a symmetric matrix, and copy it below the diagonal.
 
-    The released numbers are the d(d+1)/2 upper entries; their L2 sensitivity is at most the Frobenius
-    sensitivity given here. Dwork, Talwar, Thakurta, Zhang 2014 (Analyze Gauss), Theorem 5.
+    The measured numbers are the d(d+1)/2 upper entries. Their L2 sensitivity is at most the Frobenius sensitivity
+    given here. Dwork, Talwar, Thakurta, Zhang 2014 (Analyze Gauss), Theorem 5.
     """
     upper = np.triu_indices(len(matrix))
     released = gaussian(
@@ -298,12 +302,12 @@ def sampled_gaussian(
     ledger: Ledger,
     label: str,
 ) -> np.ndarray:
-    """`total` of a random sample of the units, plus N(0, (noise_multiplier · (sensitivity + rounding))²) noise.
+    """Add N(0, (noise_multiplier · (sensitivity + rounding))²) noise to the `total` of a random sample of the units.
 
-    Each of the units, 0 ... units - 1, is in the sample with probability `rate`, by a draw of its own. `total` takes
-    the numbers of those in it and gives a sum over units of contributions of at most `sensitivity` in L2. For a unit
-    added or removed the release is dominated by N(0, σ²) against (1 - q) N(0, σ²) + q N(1, σ²) (Zhu, Dong, Wang 2022,
-    Theorem 11; Mironov, Talwar, Zhang 2019). That rests on the secrecy of the sample: `total` must not let it out.
+    Each unit 0 ... units - 1 is in the sample with probability `rate`, independently. `total` takes the numbers of
+    the units in the sample and returns a sum over units, whose contributions have an L2 norm of at most `sensitivity`.
+    For a unit added or removed the measurement is dominated by N(0, σ²) against (1 - q) N(0, σ²) + q N(1, σ²) (Zhu,
+    Dong, Wang 2022, Theorem 11; Mironov, Talwar, Zhang 2019). The sample must stay secret: `total` must not reveal it.
     """
     event = SampledGaussian(label, noise_multiplier, rate)
     sample = np.flatnonzero(source.uniform((units,)) < rate)
@@ -321,12 +325,12 @@ def sampled_gaussian(
 
 
 def partition(units: int, blocks: int, *, source: NoiseSource) -> np.ndarray:
-    """The block of each unit, (units,): uniform over 0 ... blocks - 1, by a draw of its own that no data enters.
+    """Draw the block of each unit, (units,): uniform over 0 ... blocks - 1, one draw per unit, independent of the data.
 
-    Two neighbours can be given the same draws for the units that they share. Then a unit added or removed changes
-    the content of one block, its own; and a unit that takes another's place takes its draw too, and changes that
-    one block. For every outcome of the draws, then, neighbours differ in one block; and since the law of the draws
-    is the same for both, a guarantee that holds for every outcome holds for the mixture over them (joint convexity).
+    Two neighbouring datasets can be given the same draws for the units that they share. Then a unit added or removed
+    changes the content of one block, its own. A unit that replaces another takes its draw too, and changes that one
+    block. For every outcome of the draws, neighbouring datasets therefore differ in one block. The law of the draws is
+    the same for both, so a guarantee that holds for every outcome holds for the mixture over them (joint convexity).
     """
     if blocks < 1:
         raise UserError(f"partition: blocks = {blocks!r} must be at least 1.")
@@ -337,12 +341,12 @@ COMPUTED = 2.0**-32
 
 
 def needs_exact_sums(source: NoiseSource) -> bool:
-    """Whether the source puts its noise on a lattice, so that sums must be exact too."""
+    """Return whether the source puts its noise on a lattice. Sums must then be exact too."""
     return source.rounding(1, 1) > 0
 
 
 def exact_sum(parts: Iterable[tuple[np.ndarray, np.ndarray | None]], size: int) -> np.ndarray:
-    """The exact sum (size,) of contributions (n, size), each rounded, as often as its record is there."""
+    """Return the exact sum (size,) of contributions (n, size), each rounded and times its record's multiplicity."""
     steps = np.zeros(size, dtype=np.int64)
     for contributions, times in parts:
         steps += quantised_sum(contributions, times)
@@ -350,11 +354,11 @@ def exact_sum(parts: Iterable[tuple[np.ndarray, np.ndarray | None]], size: int) 
 
 
 def with_rounding(
-    sensitivity: float, size: int, norm: int, *, neighbours: Neighbours, source: NoiseSource
+    sensitivity: float, size: int, norm: Literal[1, 2], *, neighbours: Neighbours, source: NoiseSource
 ) -> float:
-    """The sensitivity of a sum over records: as proven, or as the rounded contributions have it.
+    """Return the sensitivity of a sum over records: as proven, or of rounded contributions if the source has a lattice.
 
-    The noise functions add the rounding of what they are given once more; here that is not needed, and costs nothing.
+    The noise functions add the rounding of their input once more. Here that is not needed, and costs nothing.
     """
     if not needs_exact_sums(source):
         return sensitivity

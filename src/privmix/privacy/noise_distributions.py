@@ -1,14 +1,14 @@
-"""The distribution of each measurement given its statistic: what an audit compares with what was drawn.
+"""Noise distributions: the distribution of each measurement given its statistic, for audits to compare with the draws.
 
-A distribution answers four questions. The answers depend on exact statistics, so only audits ask them:
+A distribution has four methods. Their results depend on exact statistics, so only audits call them:
 
 * `log_ratio`: ln P(value | mine) - ln P(value | other), the privacy loss of this measurement between two datasets
   with these statistics;
-* `distance`: the largest loss of the pair, in the unit of the ledger's event: μ for Gaussian noise, else ε;
+* `distance`: the largest loss of the pair, in the unit of the ledger's event: μ for Gaussian noise, otherwise ε;
 * `scores`: numbers that are independent and standard normal if the value was drawn from the distribution, by the
   probability integral transform (Rosenblatt 1952); discrete distributions are made continuous with a uniform number
-  of the audit's own;
-* `noise`: what was added, divided by its scale, in the order of the draws, or whether each report tells the truth.
+  that the audit draws;
+* `noise`: the added noise divided by its scale, in the order of the draws, or whether each report is true.
   No two measurements may share it.
 """
 
@@ -22,7 +22,7 @@ SMALLEST = 5e-324
 
 
 class NoiseDistribution(Protocol):
-    """What an audit asks of a release."""
+    """The methods that an audit needs of a measurement's distribution."""
 
     def log_ratio(self, released: Any, mine: Any, other: Any) -> float: ...
     def distance(self, released: Any, mine: Any, other: Any) -> float: ...
@@ -37,20 +37,20 @@ class GaussianNoise:
     scale: float
 
     def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """(‖r - s'‖² - ‖r - s‖²) / 2σ², written without cancellation."""
+        """Return (‖r - s'‖² - ‖r - s‖²) / 2σ², computed without cancellation."""
         step = np.ravel(mine - other) / self.scale
         return float(step @ np.ravel((released - mine) / self.scale + (mine - other) / (2 * self.scale)))
 
     def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """μ = ‖s - s'‖₂ / σ (Dong, Roth, Su 2022, Theorem 1)."""
+        """Return μ = ‖s - s'‖₂ / σ (Dong, Roth, Su 2022, Theorem 1)."""
         return float(np.linalg.norm(np.ravel(mine - other))) / self.scale
 
     def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The noise over its scale."""
+        """Return the noise divided by its scale."""
         return self.noise(released, statistic)
 
     def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
-        """The noise over its scale."""
+        """Return the noise divided by its scale."""
         return np.ravel(released - statistic) / self.scale
 
 
@@ -58,28 +58,28 @@ class GaussianNoise:
 class SampledGaussianNoise:
     """The sum over a secret sample of the units plus independent N(0, scale²) numbers.
 
-    `mine` is the sum with a unit and `other` the sum without it, over the same sample of the others. The unit is in
-    the sample with probability `rate`.
+    `mine` is the sum with a unit and `other` the sum without it, over the same sample of the other units. The unit is
+    in the sample with probability `rate`.
     """
 
     scale: float
     rate: float
 
     def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """ln((1 - q) + q N(r; s, σ²) / N(r; s', σ²)): the sum that has the unit is a mixture over its being drawn."""
+        """Return ln((1 - q) + q N(r; s, σ²) / N(r; s', σ²)): `mine` is a mixture over whether the unit is sampled."""
         inside = GaussianNoise(self.scale).log_ratio(released, mine, other)
         return float(np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + inside))
 
     def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """μ of the unit's own sum once it is in the sample."""
+        """Return μ of the difference that the unit makes if it is in the sample."""
         return GaussianNoise(self.scale).distance(released, mine, other)
 
     def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The noise over its scale."""
+        """Return the noise divided by its scale."""
         return GaussianNoise(self.scale).scores(released, statistic, rng)
 
     def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
-        """The noise over its scale."""
+        """Return the noise divided by its scale."""
         return GaussianNoise(self.scale).noise(released, statistic)
 
 
@@ -90,19 +90,19 @@ class LaplaceNoise:
     scale: float
 
     def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """(‖r - s'‖₁ - ‖r - s‖₁) / b."""
+        """Return (‖r - s'‖₁ - ‖r - s‖₁) / b."""
         return float((np.abs(released - other) - np.abs(released - mine)).sum()) / self.scale
 
     def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """ε = ‖s - s'‖₁ / b (Dwork, McSherry, Nissim, Smith 2006, Theorem 1)."""
+        """Return ε = ‖s - s'‖₁ / b (Dwork, McSherry, Nissim, Smith 2006, Theorem 1)."""
         return float(np.abs(mine - other).sum()) / self.scale
 
     def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The noise over its scale, as normal numbers of the same rank."""
+        """Return the noise divided by its scale, as normal numbers of the same rank."""
         return laplace_to_normal(self.noise(released, statistic))
 
     def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
-        """The noise over its scale."""
+        """Return the noise divided by its scale."""
         return np.ravel(released - statistic) / self.scale
 
 
@@ -113,16 +113,16 @@ class PlanarLaplaceNoise:
     scale: float
 
     def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """Σ (‖r - s'‖ - ‖r - s‖) / scale over rows."""
+        """Return Σ (‖r - s'‖ - ‖r - s‖) / scale over rows."""
         farther = np.linalg.norm(released - other, axis=1) - np.linalg.norm(released - mine, axis=1)
         return float(farther.sum()) / self.scale
 
     def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """ε = Σ ‖s - s'‖ / scale, by the triangle inequality."""
+        """Return ε = Σ ‖s - s'‖ / scale, by the triangle inequality."""
         return float(np.linalg.norm(mine - other, axis=1).sum()) / self.scale
 
     def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Length, whose survival is (1 + ρ) exp(-ρ), and direction of each row's noise, as normal numbers."""
+        """Return length ρ, with survival (1 + ρ) exp(-ρ), and direction of each row's noise, as normal numbers."""
         step = (released - statistic) / self.scale
         length = np.linalg.norm(step, axis=1)
         turn = np.arctan2(step[:, 1], step[:, 0]) / (2 * np.pi) + 0.5
@@ -134,7 +134,7 @@ class PlanarLaplaceNoise:
         )
 
     def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
-        """The noise over its scale."""
+        """Return the noise divided by its scale."""
         return np.ravel(released - statistic) / self.scale
 
 
@@ -142,8 +142,8 @@ class PlanarLaplaceNoise:
 class OracleNoise:
     """Each code's report through a pure frequency oracle.
 
-    Of such an oracle the likelihood of a report is, up to a factor of the report alone, e^ε for the answers that it
-    supports and 1 for the others: so it is for every oracle in `privacy.oracles`.
+    Up to a factor that depends on the report alone, the likelihood of a report is e^ε for the answers that it supports
+    and 1 for the others. This holds for every oracle in `privacy.oracles`.
     """
 
     epsilon: float
@@ -151,23 +151,23 @@ class OracleNoise:
     supports: Callable[[np.ndarray, np.ndarray], np.ndarray] = field(compare=False)
 
     def log_ratio(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """ε for each report that supports my answer and not the other, minus ε for each of which the reverse holds."""
+        """Return ε for each report that supports only `mine`, minus ε for each report that supports only `other`."""
         more = np.count_nonzero(self.supports(released, mine)) - np.count_nonzero(
             self.supports(released, other)
         )
         return self.epsilon * more
 
     def distance(self, released: np.ndarray, mine: np.ndarray, other: np.ndarray) -> float:
-        """ε for each record with another answer."""
+        """Return ε times the number of records whose answers differ."""
         return self.epsilon * np.count_nonzero(mine != other)
 
     def scores(self, released: np.ndarray, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """How many reports support the truth, which is binomial, as one normal number."""
+        """Return the number of reports that support the truth, which is binomial, as one normal number."""
         told = self.noise(released, statistic)
         return np.array([binomial_to_normal(np.count_nonzero(told), len(told), self.truth, rng)][: len(told)])
 
     def noise(self, released: np.ndarray, statistic: np.ndarray) -> np.ndarray:
-        """Whether each report supports the truth."""
+        """Return whether each report supports the truth."""
         return self.supports(released, statistic)
 
 
@@ -176,22 +176,25 @@ class ExponentialMechanism:
     """One option, drawn with probabilities in proportion to exp(statistic)."""
 
     def log_ratio(self, released: int, mine: np.ndarray, other: np.ndarray) -> float:
-        """The difference of its log probabilities."""
+        """Return the difference of the option's log probabilities."""
         return float(_log_probabilities(mine)[released] - _log_probabilities(other)[released])
 
     def distance(self, released: int, mine: np.ndarray, other: np.ndarray) -> float:
-        """The largest difference of any option's log probability; infinite where one is possible in one world alone."""
+        """Return the largest difference of any option's log probabilities.
+
+        It is infinite if an option is possible in only one of the two worlds.
+        """
         first, second = _log_probabilities(mine), _log_probabilities(other)
         possible = np.isfinite(first) | np.isfinite(second)
         return float(np.abs(first[possible] - second[possible]).max())
 
     def scores(self, released: int, statistic: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Where the option stands among all, as one normal number."""
+        """Return the option's position among all options, as one normal number."""
         chances = np.exp(_log_probabilities(statistic))
         return np.array([_randomized_quantile(chances[:released].sum(), chances[released + 1 :].sum(), rng)])
 
     def noise(self, released: int, statistic: np.ndarray) -> np.ndarray:
-        """One option does not tell the noise that chose it."""
+        """Return no noise: the selected option does not determine it."""
         return np.empty(0)
 
 
@@ -199,27 +202,27 @@ class ExponentialMechanism:
 class PrivTreeDecisions:
     """Decisions: which of the hidden scores are above 0 after Laplace(scale) noise.
 
-    A statistic is a function that gives the scores, level by level, of the nodes of a released shape. `hidden` has the
-    noise over its scale that was drawn for them.
+    A statistic is a function that takes a measured shape and returns the scores of its nodes, level by level. `hidden`
+    contains the noise that was drawn for them, divided by its scale.
     """
 
     scale: float
     hidden: list[np.ndarray] = field(default_factory=list, compare=False)
 
     def log_ratio(self, released: Any, mine: Callable[[Any], list], other: Callable[[Any], list]) -> float:
-        """The sum over decisions of the difference of their log probabilities."""
+        """Return the sum over decisions of the difference of their log probabilities."""
         return float(self._log_probability(released, mine) - self._log_probability(released, other))
 
     def distance(self, released: Any, mine: Callable[[Any], list], other: Callable[[Any], list]) -> float:
-        """The loss of these very decisions: what a pair can lose at most depends on which nodes are split."""
+        """Return the loss of these decisions: the largest loss of a pair depends on which nodes are split."""
         return abs(self.log_ratio(released, mine, other))
 
     def scores(self, released: Any, statistic: Any, rng: np.random.Generator) -> np.ndarray:
-        """The hidden noise, as normal numbers."""
+        """Return the hidden noise as normal numbers."""
         return laplace_to_normal(self.noise(released, statistic))
 
     def noise(self, released: Any, statistic: Any) -> np.ndarray:
-        """The hidden noise, level by level."""
+        """Return the hidden noise, level by level."""
         return np.concatenate([np.empty(0), *self.hidden])
 
     def _log_probability(self, released: Any, statistic: Callable[[Any], list]) -> float:
@@ -234,12 +237,14 @@ class PrivTreeDecisions:
 
 
 def laplace_to_normal(values: np.ndarray) -> np.ndarray:
-    """Numbers of Laplace(1) as standard normal numbers of the same rank, to full precision in the tails."""
+    """Convert Laplace(1) numbers to standard normal numbers of the same rank, with full precision in the tails."""
     return np.copysign(_normal_quantile(-np.abs(values) - np.log(2)), values)
 
 
-def binomial_to_normal(number: int, trials: int, chance: float, rng: np.random.Generator) -> float:
-    """A number of successes as a standard normal number of the same rank."""
+def binomial_to_normal(
+    number: int | np.integer, trials: int, chance: float, rng: np.random.Generator
+) -> float:
+    """Convert a number of successes to a standard normal number of the same rank."""
     from scipy.special import bdtr, bdtrc
 
     below = bdtr(number - 1, trials, chance) if number else 0.0
@@ -248,7 +253,7 @@ def binomial_to_normal(number: int, trials: int, chance: float, rng: np.random.G
 
 
 def _normal_quantile(log_probability: np.ndarray) -> np.ndarray:
-    """The normal number below which lies this much probability."""
+    """Return the quantile of the standard normal distribution at this log probability."""
     from scipy.special import ndtri_exp
 
     return ndtri_exp(np.minimum(log_probability, 0.0))
@@ -260,7 +265,7 @@ def _log_probabilities(exponents: np.ndarray) -> np.ndarray:
 
 
 def _randomized_quantile(below: float, above: float, rng: np.random.Generator) -> float:
-    """A normal number for an outcome with this much probability below and above it, uniform in between."""
+    """Draw a normal number for an outcome with this much probability below and above it, uniform in between."""
     part, inside = rng.random(), max(1.0 - below - above, 0.0)
     if below <= above:
         return float(_normal_quantile(np.log(max(below + part * inside, SMALLEST))))

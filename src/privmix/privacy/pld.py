@@ -1,7 +1,7 @@
-"""Composition of events of several kinds by privacy-loss distributions (Koskela, Jälkö, Honkela 2020).
+"""Privacy-loss distributions (PLD): composition of events of several kinds (Koskela, Jälkö, Honkela 2020).
 
-The distributions are those of `dp_accounting`. Its discretisation is pessimistic ("connect the dots": Doroshenko et
-al. 2022), so the result is an upper bound at every interval, and tight when the interval is small.
+The distributions come from `dp_accounting`. Its discretisation is pessimistic ("connect the dots": Doroshenko et
+al. 2022), so the result is an upper bound at every interval, and tight if the interval is small.
 """
 
 import math
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from privmix.privacy.ledger import Event, Gaussian, Laplace, PureEvent, SampledGaussian
 
-FINENESS = 100  # intervals within the smallest release: overstates epsilon by less than 1e-5 of it
-SAMPLED_FINENESS = 20  # the same for releases on a sample, of which there are many: by less than 5e-4
-MOST_POINTS = 2e4  # of one release on a sample
-TAIL = 8.0  # deviations of the Gaussian part that a grid spans, for an estimate of its size
+FINENESS = 100  # intervals within the smallest event: overstates epsilon by less than 1e-5 of it
+SAMPLED_FINENESS = 20  # the same for events on a sample, which are many: by less than 5e-4
+MOST_POINTS = 2e4  # of one event on a sample
+TAIL = 8.0  # standard deviations of the Gaussian part that a grid spans, to estimate its size
 
 
 def grid_points(events: Sequence[Event]) -> float:
-    """About how many points the composed distribution needs: what it costs, before anything is computed."""
+    """Estimate the number of points of the composed distribution: its cost, before anything is computed."""
     pure = [event.epsilon for event in events if isinstance(event, PureEvent)]
     sampled = [sampled_deviation(event) for event in events if isinstance(event, SampledGaussian)]
     mu = math.hypot(_gaussian_mu(events), *sampled)
@@ -26,15 +26,19 @@ def grid_points(events: Sequence[Event]) -> float:
 
 
 def sampled_deviation(event: SampledGaussian) -> float:
-    """Deviation of the likelihood ratio of one release on a sample: q √(exp(1/σ²) - 1), at most 1.
+    """Return the standard deviation of the likelihood ratio of one event on a sample: q √(exp(1/σ²) - 1), at most 1.
 
-    Many of them are nearly one Gaussian release of the root of their squared sum (Bu, Dong, Long, Su 2020, Theorem 5).
+    Many such events are nearly one Gaussian event, whose μ is the root of the sum of their squares (Bu, Dong, Long, Su
+    2020, Theorem 5).
     """
     return min(event.rate * math.sqrt(math.expm1(min(event.noise_multiplier**-2, 700.0))), 1.0)
 
 
 def _sampled_tail(event: SampledGaussian) -> float:
-    """The loss of one release on a sample where its noise is TAIL deviations out: ln(1 - q + q exp(TAIL/σ + 1/2σ²))."""
+    """Return the loss of one event on a sample at noise of TAIL standard deviations.
+
+    It is ln(1 - q + q exp(TAIL/σ + 1/2σ²)).
+    """
     inverse = 1 / event.noise_multiplier
     return math.log1p(event.rate * math.expm1(min(TAIL * inverse + inverse**2 / 2, 700.0)))
 
@@ -44,11 +48,11 @@ def _gaussian_mu(events: Sequence[Event]) -> float:
 
 
 def _interval(events: Sequence[Event]) -> float:
-    """The step h of the grid: a share of the smallest release.
+    """Return the step h of the grid: a share of the smallest event.
 
-    Rounding to the grid adds up to h²/4 to the variance of each release's loss, so of n releases on samples and the
-    Gaussian ones together, of variance μ² in all, h is a share of μ/√n. At a tiny rate the loss is tiny but for a
-    long tail; there h is what divides the tail into MOST_POINTS, and the bound is less tight.
+    Rounding to the grid adds up to h²/4 to the variance of each event's loss. For n events on samples together with the
+    Gaussian events, of total variance μ², h is therefore a share of μ/√n. At a tiny rate the loss is tiny except for a
+    long tail. In that case h divides the tail into MOST_POINTS points, and the bound is less tight.
     """
     mu = _gaussian_mu(events)
     on_samples = [event for event in events if isinstance(event, SampledGaussian)]
@@ -63,12 +67,12 @@ def _interval(events: Sequence[Event]) -> float:
 
 
 def composed_epsilon(events: Sequence[Event], delta: float) -> float:
-    """The epsilon of all releases together at this delta: an upper bound, tight up to discretisation.
+    """Return the epsilon of all events together at this delta: an upper bound, tight up to discretisation.
 
-    Releases enter as add-or-remove, because the ledger's noise is already relative to the sensitivity. Gaussian
-    releases are first put together exactly, mu = sqrt(sum mu²) (Dong, Roth, Su 2022, Corollary 2). A release on a
-    sample has two distributions, for a unit added and for one removed; each is composed by itself, and the larger
-    epsilon holds (Zhu, Dong, Wang 2022, Theorem 11).
+    Events enter as add-or-remove, because the ledger's noise is already relative to the sensitivity. Gaussian events
+    are first composed exactly, mu = sqrt(sum mu²) (Dong, Roth, Su 2022, Corollary 2). An event on a sample has two
+    distributions, one for a unit added and one for a unit removed. Each is composed separately, and the larger epsilon
+    holds (Zhu, Dong, Wang 2022, Theorem 11).
     """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -85,7 +89,7 @@ def composed_epsilon(events: Sequence[Event], delta: float) -> float:
         elif isinstance(event, Laplace):
             one = pld.from_laplace_mechanism(1 / event.epsilon, value_discretization_interval=interval)
         else:
-            # Every epsilon-DP release is dominated by binary randomized response (Kairouz et al. 2015).
+            # Binary randomized response dominates every epsilon-DP measurement (Kairouz et al. 2015).
             one = pld.from_privacy_parameters(
                 pld.common.DifferentialPrivacyParameters(event.epsilon, 0.0),
                 value_discretization_interval=interval,

@@ -1,36 +1,36 @@
-"""PrivTree: private decomposition of a public box. Counts that stay hidden decide which parts are halved.
+"""PrivTree: private decomposition of a public box. Hidden counts decide which parts are halved.
 
 The algorithm is PrivTree (Zhang, Xiao, Xie 2016, "PrivTree: A differentially private algorithm for hierarchical
-decompositions"), on a forest. A node v of level i (0 for a root) with c(v) records is halved where
+decompositions"), on a forest. A node v of level i (0 for a root) with c(v) records is halved if
 
-    max(-δ, c(v) - θ - iδ) + Laplace(λ) > 0,        δ = λ ln β,
+    max(-δ, c(v) - θ - iδ) + Laplace(λ) > 0,        δ = λ ln β.
 
-and only these decisions are released: neither counts nor scores. Depth, roots, θ and λ are public.
+The measurement consists of these decisions only, without counts or scores. Depth, roots, θ and λ are public.
 
-Guarantee. Let D' have one record more than D. The record lies in one node of each level, so for a given shape the
-probabilities on D and D' differ only along one path v_0 ... v_k, whose last node is a leaf (or is not asked, at the
-last level) and whose others are split. Write f(b) = P(b + Laplace(λ) > 0). (ln f)'(b) is 1/λ for b < 0, and
-(1/λ) / (2e^(b/λ) - 1) for b > 0. The score of v_i before clamping is y_i on D and y_i + 1 on D', and
+Guarantee. Let D' have one record more than D. The record lies in one node of each level. For a given shape the
+probabilities on D and D' therefore differ only along one path v_0 ... v_k. The last node of the path is a leaf (or has
+no decision, at the last level), and all others are split. Write f(b) = P(b + Laplace(λ) > 0). (ln f)'(b) is 1/λ for
+b < 0, and (1/λ) / (2e^(b/λ) - 1) for b > 0. The score of v_i before clamping is y_i on D and y_i + 1 on D', and
 y_i ≥ y_(i+1) + δ, since counts never grow downwards. So the split nodes change the log-probability by
 
     Σ_i ∫_0^1 (ln f)'(y_i + s) [y_i + s > -δ] ds.
 
-For each s the numbers y_i + s are at least δ apart. At most one lies in (-δ, 0] and gives 1/λ; those above 0, in
+For each s the numbers y_i + s are at least δ apart. At most one lies in (-δ, 0] and gives 1/λ. Those above 0, in
 rising order, are at least 0, δ, 2δ, ... and give at most (1/λ) Σ_j 1/(2β^j - 1). So the sum lies in [0, C/λ] with
 C = 1 + Σ_(j≥0) 1/(2β^j - 1). (The paper's Theorem 3.1 bounds 1/(2β^j - 1) by β^-j, which gives (2β - 1)/(β - 1): for
-β = 2 that is 3, and C = 2.607.) The leaf's own ratio is that of 1 - f, whose logarithm has slopes in [-1/λ, 0].
+β = 2 this is 3, and C = 2.607.) The ratio of the leaf is that of 1 - f, whose logarithm has slopes in [-1/λ, 0].
 Together: ln P_D'(shape) - ln P_D(shape) lies in [-1/λ, C/λ].
 
 * A record added or removed: C/λ.
 * A record replaced is one removed (at most 1/λ) and one added (at most C/λ): (C + 1)/λ, not 2C/λ.
-* A person with at most m records: these come and go one after the other, each within the bounds above: m times.
+* A person with at most m records: the records change one after the other, each within the bounds above: m times.
 
 Discrete noise on whole steps h keeps these bounds. With P(k steps) ∝ q^|k| and q = e^(-h/λ), a score of k steps is
 above 0 after noise with probability q^(1-k)/(1 + q) for k ≤ 0 and 1 - q^k/(1 + q) for k ≥ 1. Up to k = 1 each step
 multiplies it by 1/q = e^(h/λ), as above. For k ≥ 1 it is f((k - η) h) with q^-η = 2/(1 + q), and 0 ≤ η ≤ ½ since
-(1 + q)/2 ≥ √q. So the integrals become sums of steps, those of the j-th number above 0 starting at jδ - h/2 or
-higher, which is at least jλ ln β because `decay` rounds δ up and adds some steps: for this half step, and for the
-step or two by which exact samplers enlarge λ. δ and counts are whole steps, so no score is rounded.
+(1 + q)/2 ≥ √q. So the integrals become sums of steps. The steps of the j-th number above 0 start at jδ - h/2 or higher.
+This is at least jλ ln β, because `decay` rounds δ up and adds some steps: for this half step, and for the step or two
+by which exact samplers enlarge λ. δ and counts are whole steps, so no score is rounded.
 """
 
 import base64
@@ -46,42 +46,42 @@ from privmix.privacy.noise import NoiseSource, measure
 from privmix.privacy.noise_distributions import PrivTreeDecisions
 from privmix.privacy.sensitivity import Neighbours
 
-BASE = 2.0  # β: a child of an empty node is split with probability 1/(2β): noise alone dies out
-TERMS = 200  # of the series C; the rest of it is less than 2 β^-TERMS
-DEEPEST = 60  # levels that a code has room for
+BASE = 2.0  # β: a child of an empty node is split with probability 1/(2β), so noise alone soon stops
+TERMS = 200  # of the series C; the remainder is less than 2 β^-TERMS
+DEEPEST = 60  # levels that fit in a code
 
 
 @dataclass(frozen=True, eq=False)
 class TreeShape:
-    """A forest of halvings. `first` levels are split everywhere; below, each level says which of its nodes are.
+    """A forest of halvings. All nodes of the `first` levels are split; below, `splits` has the decisions of each level.
 
-    A node is its depth and its code, the bits of the turns that lead to it. A level's nodes stand in the order of
-    their codes, and the last level splits none.
+    A node is given by its depth and its code: the bits of the path that leads to it. The nodes of a level are in the
+    order of their codes. The last level splits no node.
     """
 
     first: int
     splits: tuple[np.ndarray, ...]
 
     def levels(self) -> list[np.ndarray]:
-        """The codes of all nodes of each level."""
+        """Return the codes of all nodes of each level."""
         nodes = [np.arange(1 << self.first, dtype=np.int64)]
         for split in self.splits[:-1]:
             nodes.append(halves(nodes[-1][split]))
         return nodes
 
     def leaves(self) -> tuple[np.ndarray, np.ndarray]:
-        """Code and depth of each leaf, level by level."""
+        """Return the code and depth of each leaf, level by level."""
         codes = [nodes[~split] for nodes, split in zip(self.levels(), self.splits, strict=True)]
         depths = [np.full(len(own), depth, dtype=np.int64) for depth, own in enumerate(codes, self.first)]
         return np.concatenate(codes), np.concatenate(depths)
 
     def packed(self) -> str:
-        """All decisions as base64 of their bits, level by level."""
+        """Return all decisions as base64 of their bits, level by level."""
         return base64.b64encode(np.packbits(np.concatenate(self.splits)).tobytes()).decode("ascii")
 
     @classmethod
     def unpacked(cls, first: int, text: str) -> "TreeShape":
-        """The shape that `packed` has written."""
+        """Return the shape from the text of `packed`."""
         bits = np.unpackbits(np.frombuffer(base64.b64decode(text), dtype=np.uint8)).astype(bool)
         splits, size, start = [], 1 << first, 0
         while size:
@@ -92,24 +92,24 @@ class TreeShape:
 
 
 def halves(codes: np.ndarray) -> np.ndarray:
-    """The codes of both halves of each node."""
+    """Return the codes of both halves of each node."""
     return (2 * codes[:, None] + np.arange(2)).ravel()
 
 
 def count_within(ordered: np.ndarray, depth: int, codes: np.ndarray, depths: np.ndarray | int) -> np.ndarray:
-    """How many of the ordered record codes, of this depth, lie in each node: exact, and private."""
+    """Count the records in each node, from their ordered codes of this depth. The counts are exact and private."""
     rest = depth - depths
     return np.searchsorted(ordered, (codes + 1) << rest) - np.searchsorted(ordered, codes << rest)
 
 
 def path_loss(neighbours: Neighbours) -> float:
-    """λ times the ε of a shape: how far one unit moves the logarithm of any shape's probability, see above."""
+    """Return λ times the ε of a shape: ε is how far one unit moves the log-probability of any shape, see above."""
     gain = 1 + sum(1 / (2 * BASE**j - 1) for j in range(TERMS)) + 2 * BASE**-TERMS
     return neighbours.records * (gain if neighbours.relation == "add_remove" else gain + 1)
 
 
 def decay(scale: float) -> float:
-    """δ: λ ln β in whole steps, rounded up, with room for the steps that an exact sampler adds to λ."""
+    """Return δ: λ ln β in whole steps, rounded up, plus the steps that an exact sampler may add to λ."""
     return math.ceil((scale / STEP + 4) * math.log(BASE) + 1) * STEP
 
 
@@ -125,13 +125,14 @@ def decompose(
     ledger: Ledger,
     label: str,
 ) -> TreeShape:
-    """A private shape over records given by their codes of `depth` bits, in order: ε-DP for these neighbours.
+    """Draw a private shape for records given by their ordered codes of `depth` bits: ε-DP for these neighbours.
 
-    All nodes of the `first` levels are split, those at `depth` are not.
+    All nodes of the `first` levels are split. Nodes at `depth` are not.
     """
     if not 0 <= first <= depth <= DEEPEST:
         raise UserError(
-            f"a tree of depth {depth} with roots at {first} needs 0 <= roots <= depth <= {DEEPEST}."
+            f"decomposition {label!r}: a tree of depth {depth} with roots at {first} is impossible; "
+            f"it needs 0 <= roots <= depth <= {DEEPEST}."
         )
     scale = path_loss(neighbours) / check_positive(epsilon, f"decomposition {label!r}: epsilon")
     step = decay(scale)

@@ -1,12 +1,12 @@
 """Neighbouring datasets, and the sensitivity of a mixture's statistics: how far one unit can move them.
 
 `Neighbours` states the unit that a guarantee protects (record or person) and how it changes (replaced, or added or
-removed). Every function here takes it and turns the bound on one record's contribution into the bound on one
-unit's (`Neighbours.difference`), for sums over records.
+removed). Every function here takes it, and turns the bound on the contribution of one record into the bound for one
+unit (`Neighbours.difference`), for sums over records.
 
 A record contributes with responsibilities γ (γ_k ≥ 0, Σ γ_k = 1), computed from parameters that are public or
-already released, and as a point z_k in the coordinates of component k, clipped to ‖z_k‖₂ ≤ c (`radius`). Because
-Σ γ_k² ≤ 1, no bound has a factor K. The bounds are reached where K ≥ 2 and d ≥ 2.
+already measured, and as a point z_k in the coordinates of component k, clipped to ‖z_k‖₂ ≤ c (`radius`). Because
+Σ γ_k² ≤ 1, no bound has a factor K. The bounds are reached if K ≥ 2 and d ≥ 2.
 """
 
 import math
@@ -24,9 +24,9 @@ Relation = Literal["replace_one", "add_remove"]
 class Neighbours:
     """Two datasets are neighbours if one unit is replaced, or is added or removed.
 
-    The datasets are training sets. When a record is replaced both have the same number of records, which is
-    public, and the record keeps its person and its part of the split, and is as readable as before. A person
-    holds at most `max_records` records; replacing a person keeps the number of people, not of records.
+    The datasets are training sets. If a record is replaced, both datasets have the same number of records, which is
+    public. The record keeps its person and its part of the split, and is as readable as before. A person has at most
+    `max_records` records. Replacing a person keeps the number of persons, but not the number of records.
     """
 
     unit: Unit
@@ -41,22 +41,22 @@ class Neighbours:
 
     @property
     def records(self) -> int:
-        """How many records of one side may differ."""
+        """Largest number of records of one dataset that may differ."""
         return self.max_records if self.unit == "person" else 1
 
     @property
     def size_is_public(self) -> bool:
-        """Whether all neighbours have the same number of records: then it is no secret."""
+        """Whether all neighbours have the same number of records, which makes this number public."""
         return self.unit == "record" and self.relation == "replace_one"
 
     def difference(self, norm: float, *, opposed: bool) -> float:
-        """Sensitivity of a sum over records whose contributions have at most this norm.
+        """Return the sensitivity of a sum over records whose contributions have at most this norm.
 
-        Adding or removing changes the sum by `norm`. Replacing changes it by the difference of two
-        contributions: `2 norm` when they may point in opposite directions (`opposed`, or an L1 norm), and
-        `sqrt(2) norm` in L2 when their inner product is never negative, since then
-        |s - s'|^2 = |s|^2 + |s'|^2 - 2<s, s'> <= 2 norm^2. Several records add up by the triangle inequality;
-        a person replaced by one with fewer records is covered, because no record at all contributes zero.
+        Adding or removing a record changes the sum by `norm`. Replacing it changes the sum by the difference of two
+        contributions: `2 norm` if they may point in opposite directions (`opposed`, or an L1 norm), and `sqrt(2) norm`
+        in L2 if their inner product is never negative, since then
+        |s - s'|^2 = |s|^2 + |s'|^2 - 2<s, s'> <= 2 norm^2. Several records add up by the triangle inequality.
+        This covers a person replaced by one with fewer records, because a missing record contributes zero.
         """
         if self.relation == "add_remove":
             factor = 1.0
@@ -74,17 +74,19 @@ class Sensitivity:
 
 
 def counts(neighbours: Neighbours) -> Sensitivity:
-    """Of (Σ_i γ_ik)_k, and of any histogram, where γ is 1 in one cell: 1 and 1, or 2 and √2 when replacing.
+    """Return the sensitivity of (Σ_i γ_ik)_k: 1 (L1) and 1 (L2), or 2 and √2 when replacing.
 
-    Contributions have L1 norm 1 and L2 norm at most 1, and are non-negative: no two of them are opposed in L2.
+    It also holds for any histogram, where γ is 1 in one cell. Contributions have L1 norm 1 and L2 norm at most 1, and
+    are non-negative: no two of them are opposed in L2.
     """
     return Sensitivity(neighbours.difference(1.0, opposed=True), neighbours.difference(1.0, opposed=False))
 
 
 def sums(neighbours: Neighbours, *, dimensions: int, radius: float = 1.0) -> Sensitivity:
-    """Of (Σ_i γ_ik z_ik)_k over all components together: √d c and c, twice that when replacing.
+    """Return the sensitivity of (Σ_i γ_ik z_ik)_k over all components together.
 
-    The L2 norm is √(Σ γ_k² ‖z_k‖²) ≤ c, the L1 norm at most Σ γ_k ‖z_k‖₁ ≤ √d c; z and -z are opposed.
+    It is √d c (L1) and c (L2), twice that when replacing. The L2 norm is √(Σ γ_k² ‖z_k‖²) ≤ c, the L1 norm at most
+    Σ γ_k ‖z_k‖₁ ≤ √d c. z and -z are opposed.
     """
     if dimensions < 1:
         raise UserError(f"sensitivity of sums: dimensions = {dimensions!r} must be at least 1.")
@@ -93,10 +95,10 @@ def sums(neighbours: Neighbours, *, dimensions: int, radius: float = 1.0) -> Sen
 
 
 def second_moments(neighbours: Neighbours, *, radius: float = 1.0) -> float:
-    """L2 of (Σ_i γ_ik z_ik z_ikᵀ)_k over all components together: c², or √2 c² when replacing.
+    """Return the L2 sensitivity of (Σ_i γ_ik z_ik z_ikᵀ)_k over all components together: c², or √2 c² when replacing.
 
-    It is the Frobenius norm of the matrices, and so the L2 norm of their upper triangles with the entries off
-    the diagonal times √2; without that factor it is an upper bound. ⟨zzᵀ, z'z'ᵀ⟩ = (z·z')² is never negative.
+    It is for the Frobenius norm of the matrices: the L2 norm of their upper triangles with the entries off the diagonal
+    times √2. Without that factor it is an upper bound. ⟨zzᵀ, z'z'ᵀ⟩ = (z·z')² is never negative.
     """
     return neighbours.difference(
         check_positive(radius, "sensitivity of second moments: radius") ** 2, opposed=False
@@ -106,13 +108,13 @@ def second_moments(neighbours: Neighbours, *, radius: float = 1.0) -> float:
 def joint(
     neighbours: Neighbours, *, radius: float, count: float = 1.0, total: float = 1.0, square: float = 1.0
 ) -> float:
-    """L2 of all statistics as one vector, Σ_i (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ)_k, for one Gaussian release.
+    """Return the L2 sensitivity of all statistics as one vector, Σ_i (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ)_k.
 
-    a, b, e are the weights `count`, `total`, `square`, and the matrices count by their Frobenius norm (upper
-    triangle, √2 off the diagonal). A contribution has ‖s‖² = Σ γ_k² (a² + b²‖z‖² + e²‖z‖⁴) ≤ S² =
-    a² + b²c² + e²c⁴. When replacing, ‖s - s'‖² = ‖s‖² + ‖s'‖² - 2 Σ γ_k γ'_k f(z_k·z'_k) with
-    f(t) = a² + b²t + e²t². If b² ≤ 2ae then f ≥ 0 and the bound is √2 S; otherwise it is √(2 S² - 2 min f), the
-    minimum over |t| ≤ c².
+    The vector is for one Gaussian measurement. a, b, e are the weights `count`, `total`, `square`. The matrices count
+    by their Frobenius norm (upper triangle, √2 off the diagonal). A contribution has
+    ‖s‖² = Σ γ_k² (a² + b²‖z‖² + e²‖z‖⁴) ≤ S² = a² + b²c² + e²c⁴. When replacing,
+    ‖s - s'‖² = ‖s‖² + ‖s'‖² - 2 Σ γ_k γ'_k f(z_k·z'_k) with f(t) = a² + b²t + e²t². If b² ≤ 2ae then f ≥ 0 and the
+    bound is √2 S. Otherwise it is √(2 S² - 2 min f), with the minimum over |t| ≤ c².
     """
     c = check_positive(radius, "joint sensitivity: radius")
     a = check_positive(count, "joint sensitivity: weight of counts")

@@ -8,21 +8,21 @@ KEYS = 2**62
 
 
 def random_keys(rows: int, *, source: NoiseSource) -> np.ndarray:
-    """A number of 62 bits for each row, (rows,): their order is uniform but for rows that drew the same."""
+    """Draw a number of 62 bits for each row, (rows,). Their order is uniform, except among rows with equal numbers."""
     return source.integers(KEYS, (rows,))
 
 
 def random_order(rows: int, *, source: NoiseSource) -> np.ndarray:
-    """A uniform order of the rows, (rows,). Two equal keys would leave their rows in order."""
+    """Draw a uniform order of the rows, (rows,). Rows with equal keys keep their order."""
     return np.argsort(random_keys(rows, source=source), kind="stable")
 
 
 def pick_rows(units: np.ndarray, keys: np.ndarray, each: int) -> np.ndarray:
-    """The rows of every unit with its smallest keys, (units, each), and the same again where it has fewer than `each`.
+    """Return the `each` rows with the smallest keys of every unit, (units, each).
 
-    `units` says which unit each row belongs to; the units come out in their order. These are draws without replacement
-    as long as the unit has any row left. Every pick on its own is uniform over the unit's rows, and what is picked for
-    one unit depends on nothing of another.
+    A unit with fewer rows repeats them in the same order. `units` is the unit of each row. The result is sorted by
+    unit. These are draws without replacement as long as the unit has rows left. Every single pick is uniform over the
+    unit's rows. The picks of one unit do not depend on any other unit.
     """
     order = np.lexsort((keys, units))
     unit = units[order]

@@ -89,7 +89,7 @@ CHANGES = (
     change(
         "releases beside the sampled ones forgotten in the calibration",
         OF_SAMPLING + "::test_the_calibrated_multiplier_spends_the_budget_and_no_more",
-        (CALIBRATION, "events = [*beside, *[", "events = [*["),
+        (CALIBRATION, "= [*beside, *[", "= [*["),
     ),
     change(
         "planar totals at the distance",

@@ -1,4 +1,4 @@
-"""Frequency oracles: each record reports for itself, and the share of each answer is estimated without bias."""
+"""Frequency oracles: each record gives a randomised report, and the share of each answer is estimated without bias."""
 
 from privmix.privacy.oracles.base import Oracle, exact_interval, intervals
 from privmix.privacy.oracles.choice import BY_NAME, ORACLES, best_for, small_for

@@ -11,15 +11,15 @@ from privmix.privacy.oracles.base import Oracle, blocks, lies, smallest_uint
 
 @dataclass(frozen=True)
 class HadamardResponse(Oracle):
-    """A random row of the Hadamard matrix, and the own answer's digit in it through Warner's response.
+    """A random row of the Hadamard matrix, and the digit of the own answer in it through Warner's response.
 
-    The row is drawn without looking at the record, and given the row the digit is true with
-    p = e^ε / (e^ε + 1): ε-LDP. A report supports the answers with that digit in that row. Acharya, Sun, Zhang
-    2019, with one digit, as it is for small ε. The matrix has the least power of two K >= k columns; its
-    constant row tells nothing and is never drawn, and two columns agree in K/2 - 1 of the other K - 1 rows,
-    which gives q. An empty answer's variance tends to (e^ε + 1)² / (n (e^ε - 1)²) for large K: next to the least
-    for small ε, while for large ε one digit tells too little. A report takes log2(2K - 2) bits, rounded up to
-    whole bytes, and the support of all answers K log K steps.
+    The row is drawn independently of the record. Given the row, the digit is true with p = e^ε / (e^ε + 1): ε-LDP. A
+    report supports the answers with that digit in that row. Acharya, Sun, Zhang 2019, with one digit, which is their
+    case of small ε. The matrix has K columns, the least power of two with K >= k. Its constant row carries no
+    information and is never drawn. Two columns agree in K/2 - 1 of the other K - 1 rows, which gives q. The variance of
+    an empty answer tends to (e^ε + 1)² / (n (e^ε - 1)²) for large K. This is close to the least for small ε; for large
+    ε one digit carries too little information. A report takes log2(2K - 2) bits, rounded up to whole bytes, and the
+    support of all answers takes K log K steps.
     """
 
     @property
@@ -39,17 +39,17 @@ class HadamardResponse(Oracle):
 
     @property
     def other(self) -> float:
-        """q: the probability that another answer has the digit that was said."""
+        """q: the probability that another answer has the reported digit."""
         agree = (self.columns / 2 - 1) / (self.columns - 1)
         return agree * self.truth + (1 - agree) * self.lie
 
     @property
     def report(self) -> np.dtype:
-        """2 (row - 1) + digit, in the smallest unsigned integer."""
+        """Type of one report: 2 (row - 1) + digit, in the smallest unsigned integer."""
         return smallest_uint(2 * (self.columns - 1))
 
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
-        """A row and the own digit in it for each record."""
+        """Draw a row and the own digit in it for each record."""
         reports = np.empty(len(codes), dtype=self.report)
         for block in blocks(len(codes), 1):
             own = codes[block].astype(np.int64)
@@ -59,12 +59,12 @@ class HadamardResponse(Oracle):
         return reports
 
     def supports(self, reports: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Whether the report says the code's digit."""
+        """Return whether each report has the digit of the code."""
         reports = np.asarray(reports).astype(np.int64)
         return _digit(1 + reports // 2, np.asarray(codes, dtype=np.int64)) == reports % 2
 
     def support(self, reports: np.ndarray) -> np.ndarray:
-        """How many reports say the digit of each answer, by one fast Walsh-Hadamard transform."""
+        """Count the reports that have the digit of each answer, by one fast Walsh-Hadamard transform."""
         reports = np.asarray(reports)
         self._refuse(reports, reports.ndim == 1 and reports.dtype.kind in "iu")
         outputs = 2 * (self.columns - 1)
@@ -76,16 +76,16 @@ class HadamardResponse(Oracle):
             even, odd = signed.reshape(-1, 2, half).transpose(1, 0, 2)
             signed = np.stack([even + odd, even - odd], axis=1).reshape(-1)
             half *= 2
-        # Agreeing reports minus disagreeing ones, of all.
+        # `signed` is the number of agreeing reports minus that of disagreeing reports.
         return (len(reports) + signed[: self.categories]) // 2
 
     def probability_table(self) -> np.ndarray:
-        """P(report | truth) for a small k: a row for each truth, a column for each report's number."""
+        """Return P(report | truth) for a small k: a row for each truth, a column for each number that is a report."""
         reports = np.arange(2 * (self.columns - 1))
         said = _digit(1 + reports // 2, np.arange(self.categories)[:, None]) == reports % 2
         return np.where(said, self.truth, self.lie) / (self.columns - 1)
 
 
 def _digit(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Entry of the Hadamard matrix (Sylvester's) as 0 for +1 and 1 for -1: the parity of the common bits."""
+    """Return entries of Sylvester's Hadamard matrix as 0 for +1 and 1 for -1: the parity of the common bits."""
     return np.bitwise_count(rows & columns) & 1

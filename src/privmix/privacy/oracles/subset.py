@@ -1,4 +1,4 @@
-"""Subset selection: report a set of answers that contains the own answer more often than by chance."""
+"""Subset selection: report a set of answers, which contains the own answer more often than by chance."""
 
 import itertools
 import math
@@ -23,23 +23,23 @@ BLOCK = 1 << 22  # marks held at a time
 
 @dataclass(frozen=True)
 class SubsetSelection(Oracle):
-    """A uniform set of ω answers with the own one with probability p, else one without it.
+    """A uniform set of ω answers: with probability p one that contains the own answer, otherwise one that does not.
 
-    p = ω e^ε / (ω e^ε + k - ω). There are (k - ω)/ω times as many sets without an answer as with it, so a given
-    set is e^ε times as likely for those in it as for those not: ε-LDP. For many people no channel estimates
+    p = ω e^ε / (ω e^ε + k - ω). There are (k - ω)/ω times as many sets without an answer as with it. A given set is
+    therefore e^ε times as likely for the answers in it as for the others: ε-LDP. For many people no channel estimates
     shares better in the worst case (Ye and Barg 2018; also the k-subset mechanism of Wang, Huang et al. 2016).
-    ω is k/(e^ε + 1) rounded to the side of less variance, at least 1; with ω = 1 it is GRR. A given other answer
-    is in the set with q = (ω - p)/(k - 1).
+    ω is k/(e^ε + 1), rounded up or down to the smaller variance, and at least 1. With ω = 1 the oracle is GRR. A given
+    other answer is in the set with q = (ω - p)/(k - 1).
     """
 
     @property
     def size(self) -> int:
-        """ω: how many answers a report names."""
+        """ω: the number of answers in a report."""
         ideal = self.categories * math.exp(-self.epsilon) / (1 + math.exp(-self.epsilon))
         return min({max(1, math.floor(ideal)), max(1, math.ceil(ideal))}, key=self._empty_variance)
 
     def _empty_variance(self, size: int) -> float:
-        """n times the variance of an empty answer's share with sets of that size: q(1-q) / (p-q)²."""
+        """Return n times the variance of the share of an empty answer with sets of this size: q(1-q) / (p-q)²."""
         p = size / (size + (self.categories - size) * math.exp(-self.epsilon))
         q = (size - p) / (self.categories - 1)
         return q * (1 - q) / (p - q) ** 2
@@ -57,15 +57,15 @@ class SubsetSelection(Oracle):
 
     @property
     def other(self) -> float:
-        """q: the probability that the set holds one given other answer."""
+        """q: the probability that the set contains one given other answer."""
         # (ω - p)/(k - 1) without the cancellation for ω = 1.
         return (self.size - 1 + self.lie) / (self.categories - 1)
 
     @property
     def is_list(self) -> bool:
-        """Whether a report is a sorted list of answers, or marks that are eight to a byte: what is smaller in a file.
+        """Whether a report is a sorted list of answers instead of marks, eight to a byte: the smaller one in a file.
 
-        Compression takes a byte of few marks down to about a bit, and a list hardly down.
+        Compression reduces a byte with few marks to about a bit, but hardly reduces a list.
         """
         return self.size == 1 or 8 * self.size * smallest_uint(self.categories).itemsize < packed_bytes(
             self.categories
@@ -73,13 +73,13 @@ class SubsetSelection(Oracle):
 
     @property
     def report(self) -> np.dtype:
-        """One set: a sorted list of ω answers, or marks in ceil(k/8) bytes."""
+        """Type of one report: a sorted list of ω answers, or marks in ceil(k/8) bytes."""
         if self.is_list:
             return np.dtype((smallest_uint(self.categories), (self.size,)))
         return np.dtype((np.uint8, (packed_bytes(self.categories),)))
 
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
-        """The set of each record."""
+        """Draw the set of each record."""
         reports = np.empty(len(codes), dtype=self.report)
         for block in blocks(len(codes), self.size if self.is_list else self.categories, BLOCK):
             own = codes[block].astype(np.int64)
@@ -89,16 +89,16 @@ class SubsetSelection(Oracle):
         return reports
 
     def _list(self, own: np.ndarray, lying: np.ndarray, source: NoiseSource) -> np.ndarray:
-        """The answers in each set, (n, ω)."""
+        """Draw the answers in each set, (n, ω)."""
         named = np.empty((len(own), self.size), dtype=np.int64)
         named[lying] = _others(own[lying], self.size, self.categories, source)
         named[~lying, 1:] = _others(own[~lying], self.size - 1, self.categories, source)
         named[~lying, 0] = own[~lying]
-        # In the order of the answers: the order in which they were drawn would tell the own one.
+        # Sorted, because the order of the draws would reveal the own answer.
         return np.sort(named, axis=1)
 
     def _marks(self, own: np.ndarray, lying: np.ndarray, source: NoiseSource) -> np.ndarray:
-        """Whether each answer is in the set, (n, k)."""
+        """Draw whether each answer is in the set, (n, k)."""
         marks = np.zeros((len(own), self.categories), dtype=bool)
         for rows, drawn in ((np.flatnonzero(lying), self.size), (np.flatnonzero(~lying), self.size - 1)):
             if len(rows):
@@ -107,13 +107,13 @@ class SubsetSelection(Oracle):
         return marks
 
     def supports(self, reports: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Whether the set holds the code."""
+        """Return whether each set contains the code."""
         if self.is_list:
             return (np.asarray(reports) == np.asarray(codes)[:, None]).any(axis=1)
         return has_mark(reports, codes)
 
     def support(self, reports: np.ndarray) -> np.ndarray:
-        """How many sets hold each answer."""
+        """Count the sets that contain each answer."""
         reports = np.asarray(reports)
         if not self.is_list:
             self._refuse(reports, reports.dtype == np.uint8 and reports.ndim == 2)
@@ -124,7 +124,7 @@ class SubsetSelection(Oracle):
         return np.bincount(reports.ravel(), minlength=self.categories)
 
     def probability_table(self) -> np.ndarray:
-        """P(set | truth) for a small k: a column for each set, in the order of `itertools.combinations`."""
+        """Return P(set | truth) for a small k: a column for each set, in the order of `itertools.combinations`."""
         sets = list(itertools.combinations(range(self.categories), self.size))
         holding = math.comb(self.categories - 1, self.size - 1)
         return np.array(
@@ -139,9 +139,9 @@ class SubsetSelection(Oracle):
 
 
 def _others(own: np.ndarray, drawn: int, categories: int, source: NoiseSource) -> np.ndarray:
-    """A uniform set of `drawn` answers other than the own for each, (n, drawn) (Bentley and Floyd 1987).
+    """Draw a uniform set of `drawn` answers other than the own for each record, (n, drawn) (Bentley and Floyd 1987).
 
-    Step j draws one of the first j + 1 others, and takes the last of them in place of one already taken.
+    Step j draws one of the first j + 1 others. If that one is already taken, the step takes the last of them.
     """
     taken = np.empty((len(own), drawn), dtype=np.int64)
     for step, last in enumerate(range(categories - 1 - drawn, categories - 1)):
@@ -154,7 +154,7 @@ def _others(own: np.ndarray, drawn: int, categories: int, source: NoiseSource) -
 def _mark_others(
     marks: np.ndarray, rows: np.ndarray, own: np.ndarray, drawn: int, source: NoiseSource
 ) -> None:
-    """The same as marks: what is taken is looked up in the row instead of in a list."""
+    """Do the same as `_others`, with marks: look up the taken answers in the row instead of in a list."""
     flat, others = marks.reshape(-1), marks.shape[1] - 1
     start = rows * marks.shape[1]
     for last in range(others - drawn, others):

@@ -14,9 +14,9 @@ from privmix.privacy.oracles.base import Oracle, blocks, count_marks, has_mark, 
 class UnaryEncoding(Oracle):
     """The own mark is set with p = 1/2, every other mark with q = 1 / (e^ε + 1), all independent.
 
-    Two truths differ in two marks only, and the likelihood ratio is at most p (1-q) / ((1-p) q) = e^ε: ε-LDP.
-    p = 1/2 gives an empty answer the least variance, 4 e^ε / (n (e^ε - 1)²), whatever k. OUE in Wang, Blocki,
-    Li, Jha 2017. A report takes k bits.
+    Two truths differ in two marks only, so the likelihood ratio is at most p (1-q) / ((1-p) q) = e^ε: ε-LDP.
+    p = 1/2 gives an empty answer the least variance, 4 e^ε / (n (e^ε - 1)²), for every k. OUE in Wang, Blocki, Li, Jha
+    2017. A report takes k bits.
     """
 
     @property
@@ -31,11 +31,11 @@ class UnaryEncoding(Oracle):
 
     @property
     def report(self) -> np.dtype:
-        """The marks of one record, eight to a byte: ceil(k/8) bytes."""
+        """Type of one report: the marks of one record, eight to a byte, in ceil(k/8) bytes."""
         return np.dtype((np.uint8, (packed_bytes(self.categories),)))
 
     def _randomise(self, codes: np.ndarray, source: NoiseSource) -> np.ndarray:
-        """The marks of each record."""
+        """Draw the marks of each record."""
         reports = np.empty(len(codes), dtype=self.report)
         for block in blocks(len(codes), self.categories):
             own = codes[block]
@@ -45,18 +45,18 @@ class UnaryEncoding(Oracle):
         return reports
 
     def supports(self, reports: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Whether the code's mark is set."""
+        """Return whether the mark of each code is set."""
         return has_mark(reports, codes)
 
     def support(self, reports: np.ndarray) -> np.ndarray:
-        """How many records set each mark."""
+        """Count the reports that set each mark."""
         reports = np.asarray(reports)
         self._refuse(reports, reports.dtype == np.uint8 and reports.ndim == 2)
         self._refuse(reports, reports.shape[1] == packed_bytes(self.categories))
         return count_marks(reports, self.categories)
 
     def probability_table(self) -> np.ndarray:
-        """P(marks | truth) for a small k: column m is the report whose mark v is bit v of the number m."""
+        """Return P(marks | truth) for a small k: column m is the report whose mark v is bit v of the number m."""
         marks = np.array(list(itertools.product((0, 1), repeat=self.categories)))[:, ::-1]
         chance = np.where(marks == 1, self.other, 1 - self.other)
         return 0.5 * np.array(
