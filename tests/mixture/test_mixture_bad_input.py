@@ -60,8 +60,8 @@ def assert_same(one: FitResult, other: FitResult, tolerance: float = 1e-9) -> No
         ([[0.0]], [-1.0], "non-negative"),
         ([[0.0]], [np.nan], "non-negative"),
         ([[0.0]], [np.inf], "non-negative"),
-        ([[0.0]], [1.0, 1.0], "as many weights"),
-        ([[0.0]], [[1.0]], "as many weights"),
+        ([[0.0]], [1.0, 1.0], "need weights of shape"),
+        ([[0.0]], [[1.0]], "need weights of shape"),
         (np.empty((0, 2)), None, "n, d >= 1"),
         (np.empty((3, 0)), None, "n, d >= 1"),
         ([], None, "n, d >= 1"),
@@ -86,7 +86,7 @@ def test_records_without_weight_have_moments_and_no_fit():
 
 
 def test_weights_belong_to_plain_points_only():
-    with pytest.raises(UserError, match="have weights already"):
+    with pytest.raises(UserError, match="already have weights"):
         fitted(observe(records()), weights=np.ones(300))
 
 

@@ -401,7 +401,7 @@ def test_the_floor_holds_for_diagonal_and_tied_covariances_too():
 
 @pytest.mark.parametrize("covariance", ["diagonal", "tied"])
 def test_a_prior_goes_with_full_covariances_only(covariance):
-    with pytest.raises(UserError, match="a prior goes with full covariances"):
+    with pytest.raises(UserError, match="a prior needs full covariances"):
         estimates(random_moments(1)[0], floor=FLOOR, prior=Prior(), covariance=covariance)
 
 

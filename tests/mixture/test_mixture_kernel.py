@@ -272,7 +272,7 @@ def test_a_pass_uses_the_threads_of_the_environment(monkeypatch):
 
 
 def test_data_and_mixtures_must_fit_together():
-    with pytest.raises(UserError, match="need as many sets of records in 2 dimensions"):
+    with pytest.raises(UserError, match="needs one set of records in 2 dimensions"):
         em_pass(np.zeros((5, 3)), random_mixture(2, 2))
     with pytest.raises(UserError, match="2 mixtures"):
         em_passes([observe(np.zeros((5, 2)))], Parameters.of([random_mixture(2, 2)] * 2))

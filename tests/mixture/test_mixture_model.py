@@ -138,7 +138,7 @@ def test_full_covariances_are_what_is_counted_unless_told():
     points = mixture.sample(10, np.random.default_rng(0))
     assert mixture.bic(points) == mixture.bic(points, covariance="full")
     assert mixture.aic(points) == mixture.aic(points, covariance="full")
-    with pytest.raises(UserError, match="full, diagonal, tied, but 'diag'"):
+    with pytest.raises(UserError, match="full, diagonal, tied, but is 'diag'"):
         mixture.bic(points, covariance="diag")
 
 
