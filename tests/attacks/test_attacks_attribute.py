@@ -97,7 +97,7 @@ def test_the_quick_normal_is_the_normal():
 
 @pytest.mark.parametrize(
     ("points", "words"),
-    [(clusters(100, dimensions=1), "with one coordinate alone"), (clusters(30), "fewer than 20 members")],
+    [(clusters(100, dimensions=1), "at least two coordinates"), (clusters(30), "at least 20 members")],
 )
 def test_where_nothing_can_be_inferred_a_sentence_says_so(points, words, made_model):
     clean = clean_data(points)

@@ -109,7 +109,7 @@ def test_every_mechanism_is_attacked_by_the_same_code(method):
     assert found.metrics["mia_lira_p99_record_auc"] <= found.metrics["mia_lira_worst_record_auc"] <= 1
     assert found.roc[-1] == (1.0, 1.0)
     basis, too_few = found.notes
-    assert "12 models, each fitted to a half of 160 of the 160 records" in basis
+    assert "12 models, each fitted to half of 160 of the 160 records" in basis
     assert "6 models with it and 6 without" in basis
     assert too_few == (
         "960 scores of records outside shadow models are too few to measure a false-positive rate of 0.001"
