@@ -59,7 +59,7 @@ class Observations:
             if spread.shape != (n, d * (d + 1) // 2) or not np.isfinite(spread).all():
                 raise UserError(
                     f"the spread of {n} records in {d} dimensions must have {d * (d + 1) // 2} finite numbers "
-                    f"per record, but has shape {spread.shape}."
+                    "per record; check its shape and remove NaN and infinity."
                 )
             object.__setattr__(self, "spread", spread)
 
