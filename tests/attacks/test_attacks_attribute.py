@@ -1,4 +1,4 @@
-"""Attribute inference: the mixture's own conditional against brute force, planted memory, and nothing to infer."""
+"""Attribute inference: conditional probabilities compared with brute force, memorised members, and missing data."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ def _mixture(dimensions=3):
     return Mixture(np.full(4, 0.25), generator.uniform(-0.4, 0.4, (4, dimensions)), covariances)
 
 
-def test_the_guess_is_the_cell_that_the_density_likes_best():
-    """Each cell's probability by adding up the density at 200 places in it."""
+def test_the_guess_is_the_most_probable_cell():
+    """Compare with the probability of each cell as the sum of the density at 200 places in it."""
     mixture, domain = _mixture(), make_domain(dimensions=3)
     points = np.clip(mixture.sample(12, _generator()), domain.lower, domain.upper)
     found = attribute.correct_guesses(mixture, points, domain)
@@ -36,7 +36,7 @@ def test_the_guess_is_the_cell_that_the_density_likes_best():
             assert found[number, axis] == (mass.argmax() == truth[number, axis])
 
 
-def test_cells_are_twice_the_resolution_or_no_more_than_the_most():
+def test_cells_are_twice_the_resolution_up_to_the_largest_number():
     domain = make_domain(dimensions=2)
     assert attribute.cell_numbers(np.array([domain.lower, domain.upper]), domain).tolist() == [
         [0, 0],
@@ -48,8 +48,8 @@ def test_cells_are_twice_the_resolution_or_no_more_than_the_most():
     assert attribute.cell_numbers(domain.upper[None], coarse).tolist() == [[6, 6]]
 
 
-def test_a_model_that_remembers_its_members_gives_their_attributes_away():
-    """A narrow Gaussian on every member; the others lie anywhere."""
+def test_a_model_that_memorises_its_members_reveals_their_attributes():
+    """Every member has a narrow component; the others lie anywhere."""
     points = _generator().uniform(-0.7, 0.7, (120, 2))
     clean = clean_data(points)
     members = points[clean.train]
@@ -63,8 +63,8 @@ def test_a_model_that_remembers_its_members_gives_their_attributes_away():
     assert found.baseline < 0.3
 
 
-def test_a_model_of_the_population_gives_no_more_of_members_than_of_others():
-    """The model has not seen the records: a 95 % interval, with this seed; the twin above must notice memory."""
+def test_a_model_of_the_population_reveals_no_more_about_members_than_about_others():
+    """The model has not seen the records. A 95 % interval with a fixed seed; the test above is the power twin."""
     mixture = _mixture()
     half = 1 / np.sqrt(3)
     clean = clean_data(np.clip(mixture.sample(800, _generator(2)), -half, half))
@@ -88,7 +88,7 @@ def test_the_records_of_one_person_count_as_one_for_the_interval():
     assert own.high - own.low > 2 * (apart.high - apart.low)
 
 
-def test_the_quick_normal_is_the_normal():
+def test_the_fast_normal_cdf_is_accurate():
     from scipy.special import ndtr
 
     z = np.linspace(-60, 60, 10_001)
@@ -97,9 +97,9 @@ def test_the_quick_normal_is_the_normal():
 
 @pytest.mark.parametrize(
     ("points", "words"),
-    [(clusters(100, dimensions=1), "with one coordinate alone"), (clusters(30), "fewer than 20 members")],
+    [(clusters(100, dimensions=1), "at least two coordinates"), (clusters(30), "at least 20 members")],
 )
-def test_where_nothing_can_be_inferred_a_sentence_says_so(points, words, made_model):
+def test_a_note_says_why_nothing_can_be_inferred(points, words, made_model):
     clean = clean_data(points)
     found = score_model(made_model(clean), clean, (0.5,), _generator())
     assert any(words in note for note in found.notes)

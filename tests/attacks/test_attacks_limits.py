@@ -27,7 +27,7 @@ def test_randomized_response_reaches_the_ceiling_and_does_not_pass_it():
     assert tpr_ceiling(1 - keep, 1.0, 0.0) == pytest.approx(keep)
 
 
-def test_no_privacy_forbids_nothing():
+def test_without_privacy_there_is_no_limit():
     assert tpr_ceiling(1e-3, math.inf, 0.0) == 1.0
     assert swap_auc_ceiling(math.inf, 0.0, "replace_one") == 1.0
 
@@ -39,7 +39,7 @@ def test_swapping_a_record_costs_two_steps_under_add_or_remove():
 
 @pytest.mark.parametrize("mu", [0.0, 0.3, 1.0, 4.0])
 def test_the_gaussian_ceiling_is_what_the_best_test_of_two_normals_reaches(mu):
-    """The curve of thresholds between N(0, 1) and N(μ, 1), and the area under it."""
+    """Compare with the ROC curve of thresholds between N(0, 1) and N(μ, 1), and the area under it."""
     thresholds = np.linspace(-8, 12, 4001)
     tail = [0.5 * math.erfc(t / math.sqrt(2)) for t in thresholds]
     found = [0.5 * math.erfc((t - mu) / math.sqrt(2)) for t in thresholds]

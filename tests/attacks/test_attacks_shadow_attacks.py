@@ -1,4 +1,4 @@
-"""Attacks with shadow models: against direct loops, on planted memory, and on models that know nothing."""
+"""Attacks with shadow models: compared with loops, on models that memorise, and on models that leak nothing."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from privmix.privacy.hypothesis_testing import advantage, auc
 
 
 def _shadows(leak, pairs=16, records=60, seed=0):
-    """Log densities with a level of each record, another of each model, noise, and `leak` where it was inside."""
+    """Draw log densities: a level per record, a level per model, noise, and `leak` if the record was inside."""
     generator = np.random.Generator(np.random.PCG64(seed))
     inside = random_halves(records, pairs, generator)
     level, model = generator.normal(0, 5, records), generator.normal(0, 0.3, (2 * pairs, 1))
@@ -18,7 +18,7 @@ def _shadows(leak, pairs=16, records=60, seed=0):
 
 
 def _reference(shadows, target):
-    """Means and sums of squares in the models of all other pairs, by loops."""
+    """Compute means and sums of squares in the models of all other pairs by loops."""
     others = [model for model in range(len(shadows.inside)) if model // 2 != target // 2]
     rows = []
     for record in range(shadows.densities.shape[1]):
@@ -49,7 +49,7 @@ def test_lira_is_the_ratio_of_two_normal_densities():
         assert found[target] == pytest.approx(ratio, rel=1e-9, abs=1e-9)
 
 
-def test_offline_lira_looks_at_models_without_the_record_alone():
+def test_offline_lira_uses_only_models_without_the_record():
     shadows = _shadows(0.7, pairs=7)
     found = lira.offline_scores(shadows)
     for target in (0, 9):
@@ -61,7 +61,7 @@ def test_offline_lira_looks_at_models_without_the_record_alone():
         assert found[target] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
 
 
-def test_rmia_is_the_share_of_the_pool_whose_ratio_is_beaten():
+def test_rmia_is_the_share_of_the_pool_with_a_smaller_ratio():
     shadows = _shadows(0.7, pairs=7)
     found = rmia.rmia_scores(shadows)
     for target in (0, 9):
@@ -84,7 +84,7 @@ def _measured(shadows, seed=3):
     return shadow_attacks.measure_attacks(shadows, rates, np.random.Generator(np.random.PCG64(seed))).metrics
 
 
-def test_a_model_that_remembers_every_record_is_seen_through_by_every_attack():
+def test_every_attack_detects_a_model_that_memorises_its_records():
     found = _measured(_shadows(20.0))
     for attack in shadow_attacks.ATTACKS:
         assert found[f"mia_{attack}_auc"] > 0.99, attack
@@ -93,10 +93,10 @@ def test_a_model_that_remembers_every_record_is_seen_through_by_every_attack():
     assert found["mia_lira_p99_record_auc"] == 1.0
 
 
-def test_a_model_that_knows_nothing_of_its_records_is_at_chance():
-    """20 made-up runs. Of 20 intervals at 95 %, fewer than 15 cover with a probability below 4e-4 (1e-3 over all).
+def test_attacks_on_a_model_that_leaks_nothing_are_at_chance():
+    """20 simulated runs. Fewer than 15 of 20 intervals at 95 % cover with a probability below 4e-4 (1e-3 over all).
 
-    The power twin: with a leak of half a standard deviation all but a few are above chance.
+    The power twin: with a leak of half a standard deviation, nearly all runs are above chance.
     """
     blind, leaking = (
         [_measured(_shadows(leak, records=100, seed=seed)) for seed in range(20)] for leak in (0.0, 0.5)
@@ -107,10 +107,10 @@ def test_a_model_that_knows_nothing_of_its_records_is_at_chance():
         assert sum(found[low] > 0.5 for found in leaking) >= 18, attack
 
 
-def test_the_worst_record_is_the_planted_one_and_chance_reaches_it_seldom():
-    """One record of 60 leaks 4 standard deviations. Without it, 200 runs pass the level of chance in about 5 %.
+def test_the_worst_record_is_the_planted_one_and_rarely_due_to_chance():
+    """One record of 60 leaks 4 standard deviations. Without it, about 5 % of 200 runs exceed the level of chance.
 
-    More than 22 of 200 would do so with a probability below 1e-3; half the level would be passed nearly always.
+    More than 22 of 200 runs do so with a probability below 1e-3. Nearly all runs would exceed half the level.
     """
     shadows = _shadows(0.0)
     shadows.densities[:, 42] += 6 * shadows.inside[:, 42]
@@ -124,7 +124,7 @@ def test_the_worst_record_is_the_planted_one_and_chance_reaches_it_seldom():
 
 
 def test_the_learned_attack_never_sees_its_target():
-    """The memberships of one half of the models do not move the scores of that half."""
+    """The memberships of one half of the models do not change the scores of that half."""
     shadows = _shadows(0.7)
     swapped = shadows.inside.copy()
     swapped[:16] = ~swapped[:16]
@@ -138,7 +138,7 @@ def test_the_learned_attack_never_sees_its_target():
     assert not (scores[0][16:] == scores[1][16:]).all()
 
 
-def test_a_target_is_left_out_of_its_own_shadows():
+def test_a_target_is_not_among_its_own_shadows():
     shadows = _shadows(0.7)
     flipped = shadows.inside.copy()
     flipped[4:6] = ~flipped[4:6]

@@ -1,4 +1,4 @@
-"""Shadow models: who is in which, and the same code as the real fit for every mechanism."""
+"""Shadow models: which units each model gets, and the same code as the real fit for every mechanism."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_every_unit_is_in_one_half_of_the_models_and_every_model_has_one_half_of
     assert len({row.tobytes() for row in inside}) == 16
 
 
-def test_a_pool_holds_no_more_than_asked_and_isolated_people_first():
+def test_a_pool_respects_its_limit_and_takes_isolated_persons_first():
     clean = clean_data(clusters(301), isolated=(17,))
     pool = shadows.draw_pool(clean, 41, _generator())
     assert pool.size == len(pool.records) == 40
@@ -33,7 +33,7 @@ def test_a_pool_holds_no_more_than_asked_and_isolated_people_first():
     assert whole.share == pytest.approx(150 / clean.train.sum())
 
 
-def test_people_stay_together_where_they_are_the_unit():
+def test_the_records_of_a_person_stay_together_if_the_unit_is_a_person():
     persons = _generator().integers(40, size=200)
     clean = clean_data(clusters(200), persons=persons, unit="person", max_records=20)
     pool = shadows.draw_pool(clean, 150, _generator())
@@ -45,8 +45,8 @@ def test_people_stay_together_where_they_are_the_unit():
         assert (inside[:, pool.units == unit].sum(axis=1) % (pool.units == unit).sum() == 0).all()
 
 
-def test_a_shadow_model_is_what_the_mechanism_makes_of_its_half():
-    """The densities are those of `running.run` on that half, with the model's own stream and public numbers."""
+def test_a_shadow_model_is_the_result_of_the_mechanism_on_its_half():
+    """The densities equal those of a run on that half, with the random stream and public numbers of the model."""
     clean, budget = clean_data(clusters(120)), Budget(1.0, 1e-6)
     pool = shadows.draw_pool(clean, 1000, _generator())
     for method in ("noisy_grid", "randomized_response"):
@@ -61,7 +61,7 @@ def test_a_shadow_model_is_what_the_mechanism_makes_of_its_half():
         assert len({row.tobytes() for row in found.densities}) == 4
 
 
-def test_many_fits_without_privacy_are_side_by_side_and_as_good_as_one_by_one():
+def test_many_non_private_fits_together_are_as_good_as_single_fits():
     records, spec = Records(clusters(400)), Spec(make_domain(rows=200), 3)
     masks = list(shadows.random_halves(400, 2, _generator()))
     for mechanism, wanted in ((NonPrivate(), spec), (NonPrivate(searches=2), Spec(spec.domain, 3, (1, 3)))):
@@ -77,7 +77,7 @@ def test_many_fits_without_privacy_are_side_by_side_and_as_good_as_one_by_one():
     assert run.run_many(NonPrivate(), records, [], spec, Budget(np.inf, 0.0), []) == []
 
 
-def test_a_density_of_nothing_counts_as_the_smallest():
+def test_a_density_that_underflows_counts_as_the_smallest():
     assert shadows.replace_underflow(np.array([[1.0, -np.inf], [-5.0, 2.0]])).tolist() == [
         [1.0, -5.0],
         [-5.0, 2.0],
@@ -109,7 +109,7 @@ def test_every_mechanism_is_attacked_by_the_same_code(method):
     assert found.metrics["mia_lira_p99_record_auc"] <= found.metrics["mia_lira_worst_record_auc"] <= 1
     assert found.roc[-1] == (1.0, 1.0)
     basis, too_few = found.notes
-    assert "12 models, each fitted to a half of 160 of the 160 records" in basis
+    assert "12 models, each fitted to half of 160 of the 160 records" in basis
     assert "6 models with it and 6 without" in basis
     assert too_few == (
         "960 scores of records outside shadow models are too few to measure a false-positive rate of 0.001"
@@ -124,7 +124,7 @@ def test_every_mechanism_is_attacked_by_the_same_code(method):
         (12, 19, "a pool of 18 is too small for attacks with shadow models, which need 20"),
     ],
 )
-def test_too_little_for_an_attack_is_a_sentence_and_no_number(number, rows, words):
+def test_too_few_models_or_records_give_a_note_and_no_metrics(number, rows, words):
     found = _attack("dp_em", clean_data(clusters(rows)), number=number)
     assert found.metrics == {}
     assert found.roc == []
@@ -132,21 +132,21 @@ def test_too_little_for_an_attack_is_a_sentence_and_no_number(number, rows, word
     assert words in note
 
 
-def test_a_mechanism_that_cannot_work_on_a_half_is_a_sentence():
+def test_a_mechanism_that_fails_on_a_half_gives_a_note():
     found = _attack("noisy_grid", clean_data(clusters(200, dimensions=9)))
     assert found.metrics == {}
     (note,) = found.notes
     assert note.startswith("no shadow model could be fitted: ")
 
 
-def test_people_are_attacked_as_people():
+def test_persons_are_attacked_as_units():
     persons = _generator().integers(60, size=240)
     found = _attack("dp_em", clean_data(clusters(240), persons=persons, unit="person", max_records=20))
     assert 0.3 < found.metrics["mia_lira_auc"] < 0.7
 
 
-def test_one_person_alone_is_the_worst_record_without_privacy_and_not_with_it():
-    """A person far from two clusters, and two Gaussians more than these need: 12 models with them, 12 without."""
+def test_an_isolated_person_is_the_worst_record_only_without_privacy():
+    """A person is far from two clusters, and the mixture has components to spare: 12 models with them, 12 without."""
     points = np.vstack([clusters(200), [[0.69, -0.69]]])
     clean = clean_data(points, isolated=(200,))
     bare = _attack("non_private", clean, number=24, components=5, epsilon=np.inf)

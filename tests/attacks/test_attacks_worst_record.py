@@ -1,4 +1,4 @@
-"""The worst record: found at once without privacy, hidden within the ceiling with it."""
+"""The worst record: found at once without privacy, hidden within the limit of the claim with privacy."""
 
 from dataclasses import replace
 
@@ -33,23 +33,23 @@ def _play(mechanism, budget, runs):
     )
 
 
-def test_a_person_alone_is_found_without_privacy():
+def test_an_isolated_person_is_found_without_privacy():
     exposure = _play(NonPrivate(), Budget(np.inf, 0.0), 12)
     assert exposure.auc == 1.0
     assert exposure.low > 0.8
 
 
-def test_a_person_alone_is_hidden_by_a_private_mechanism():
+def test_a_private_mechanism_hides_an_isolated_person():
     exposure = _play(DpEm(iterations=3), Budget(0.5, 1e-6), 60)
     assert exposure.low <= auc_ceiling(0.5, 1e-6)
 
 
-def test_few_runs_come_near_to_the_truth_because_worlds_share_their_noise():
-    """At ε = 0.05 no attack exceeds 0.513; the AUC of five independent runs a side would stray by 0.19."""
+def test_a_few_runs_are_accurate_because_worlds_share_their_noise():
+    """At ε = 0.05 no attack exceeds 0.513. The AUC of five independent runs per side would have an error of 0.19."""
     assert abs(_play(DpEm(iterations=3), Budget(0.05, 1e-6), 5).auc - 0.5) <= 0.1
 
 
-def test_distances_are_those_of_the_globe():
+def test_distances_are_great_circle_distances():
     axes = [
         Axis(name=name, description="", unit="degree", geographic=name, lower=-high, upper=high, resolution=0.1,
              centre=0.0, scale=1 / 201.0)
@@ -63,13 +63,13 @@ def test_distances_are_those_of_the_globe():
     assert worst_record.distance_km(mixture, london, make_domain(dimensions=3)) is None
 
 
-def test_people_count_alike_at_person_level():
+def test_persons_have_equal_weight_at_person_level():
     values, person = np.array([1.0, 1.0, 1.0, 5.0]), np.array([7, 7, 7, 9], dtype=np.uint64)
     assert mean_log_likelihood(values) == 2.0
     assert mean_log_likelihood(values, person) == 3.0
 
 
-def test_the_game_may_be_played_on_fewer_records_with_the_person_among_them():
+def test_a_game_on_fewer_records_keeps_the_person():
     points = np.vstack([clusters(600), [[0.7, -0.7]]])
     clean = clean_data(points, isolated=(600,))
     whole, row, domain = worst_record.game_records(clean, 10**6, np.random.default_rng(0))
@@ -81,7 +81,7 @@ def test_the_game_may_be_played_on_fewer_records_with_the_person_among_them():
     assert len(np.unique(part.points, axis=0)) == 100
 
 
-def test_people_of_a_game_keep_all_their_records_and_public_numbers_stay_in_proportion():
+def test_persons_keep_all_their_records_and_public_numbers_stay_in_proportion():
     persons = np.repeat(np.arange(100), 4)
     clean = clean_data(
         clusters(400), persons=persons, train=persons < 80, isolated=(17,), unit="person", max_records=4
@@ -93,7 +93,7 @@ def test_people_of_a_game_keep_all_their_records_and_public_numbers_stay_in_prop
     assert set(np.bincount(part.persons.astype(int))) == {0, 4}
 
 
-def test_both_worlds_are_the_same_but_for_the_person(monkeypatch):
+def test_both_worlds_differ_only_in_the_person(monkeypatch):
     seen = []
     spied(monkeypatch, DpEm, "fit", seen)
     records = Records(clusters(50), {"a": np.arange(50)}, np.arange(50) * 10)
@@ -111,7 +111,7 @@ def test_both_worlds_are_the_same_but_for_the_person(monkeypatch):
         assert (view.codes["a"][-1], view.persons[-1]) == (7, 70)
 
 
-def test_off_the_globe_the_distance_is_in_resolutions():
+def test_without_geographic_axes_the_distance_is_in_resolutions():
     domain = make_domain(dimensions=3)
     mixture = Mixture(
         np.array([0.5, 0.5]), np.array([[0.1, 0.1, 0.1], [0.5, 0.5, 0.5]]), np.stack([np.eye(3)] * 2)
@@ -121,8 +121,8 @@ def test_off_the_globe_the_distance_is_in_resolutions():
 
 
 @pytest.mark.parametrize(("visibility", "told"), [("synthetic", 1), ("sensitive", 0)])
-def test_how_far_away_a_sensitive_person_is_stands_nowhere(made_model, visibility, told):
-    """Distances from the centres of a few models would give the place away."""
+def test_the_distance_of_a_sensitive_person_is_not_published(made_model, visibility, told):
+    """The distances to the centres of a few models would reveal the place."""
     clean = clean_data(clusters(200), isolated=(0,))
     domain = clean.info.domain.model_copy(update={"visibility": visibility})
     clean = replace(clean, info=clean.info.model_copy(update={"domain": domain}))

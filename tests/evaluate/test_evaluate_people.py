@@ -1,4 +1,4 @@
-"""Scores are the same on every machine, whose pseudonyms have another key."""
+"""Scores are the same on every machine, although the key of the pseudonyms differs."""
 
 from dataclasses import replace
 
@@ -9,11 +9,11 @@ from privmix.artefacts.clean import number_persons
 from privmix.pipeline.scores import score_model
 
 
-def test_people_are_numbered_as_they_come():
+def test_persons_are_numbered_in_order_of_appearance():
     assert number_persons(np.array([9, 4, 9, 7, 4], dtype=np.uint64)).tolist() == [0, 1, 0, 2, 1]
 
 
-def test_another_key_changes_no_score_by_a_single_bit(made_model):
+def test_scores_do_not_depend_on_the_key(made_model):
     rng = np.random.default_rng(4)
     owners = np.sort(rng.integers(0, 600, 2000))
     clean = clean_data(clusters(2000), persons=owners, train=owners % 2 == 0)

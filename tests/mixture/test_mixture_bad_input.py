@@ -1,4 +1,4 @@
-"""Whatever it is given, a fit is right or refused with one sentence; its parameters are never NaN."""
+"""A fit to any input is correct or refused with one sentence. Its parameters are never NaN."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def fitted(points, k: int = 3, **options) -> FitResult:
 
 
 def assert_sound(result: FitResult, points: np.ndarray, weights: np.ndarray | None = None) -> None:
-    """Finite parameters that explain the data as well as the fit says, about the data's own mean."""
+    """Check that parameters are finite, and that likelihood and mean agree with the data."""
     mixture = result.mixture
     for part in (mixture.weights, mixture.means, mixture.covariances):
         assert np.isfinite(part).all()
@@ -60,8 +60,8 @@ def assert_same(one: FitResult, other: FitResult, tolerance: float = 1e-9) -> No
         ([[0.0]], [-1.0], "non-negative"),
         ([[0.0]], [np.nan], "non-negative"),
         ([[0.0]], [np.inf], "non-negative"),
-        ([[0.0]], [1.0, 1.0], "as many weights"),
-        ([[0.0]], [[1.0]], "as many weights"),
+        ([[0.0]], [1.0, 1.0], "need weights of shape"),
+        ([[0.0]], [[1.0]], "need weights of shape"),
         (np.empty((0, 2)), None, "n, d >= 1"),
         (np.empty((3, 0)), None, "n, d >= 1"),
         ([], None, "n, d >= 1"),
@@ -78,19 +78,19 @@ def test_bad_records_are_refused_with_a_sentence(points, weights, sentence):
         assert "\n" not in str(refused.value)
 
 
-def test_records_without_weight_have_moments_and_no_fit():
+def test_records_of_zero_weight_give_moments_but_no_fit():
     nothing = observe([[0.0]], [0.0])
     assert em_pass(nothing, Mixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))).counts == 0.0
     with pytest.raises(UserError, match="nothing to fit"):
         fitted([[0.0]], 1, weights=[0.0])
 
 
-def test_weights_belong_to_plain_points_only():
-    with pytest.raises(UserError, match="have weights already"):
+def test_weights_are_accepted_only_with_plain_points():
+    with pytest.raises(UserError, match="already have weights"):
         fitted(observe(records()), weights=np.ones(300))
 
 
-def test_a_spread_must_fit_the_records():
+def test_a_spread_of_the_wrong_shape_is_refused():
     good = observe_boxes(np.zeros((4, 2)), np.ones((4, 2)))
     for spread in (good.spread[:3], good.spread[:, :2], good.spread * np.nan):
         with pytest.raises(UserError, match="spread of 4 records in 2 dimensions"):
@@ -98,7 +98,7 @@ def test_a_spread_must_fit_the_records():
 
 
 @pytest.mark.parametrize("k", [0, -1, 301])
-def test_a_number_of_components_that_the_records_cannot_bear_is_refused(k):
+def test_more_components_than_records_or_fewer_than_one_are_refused(k):
     with pytest.raises(UserError, match=f"cannot fit {k} components to 300 records"):
         fitted(records(), k)
 
@@ -106,7 +106,7 @@ def test_a_number_of_components_that_the_records_cannot_bear_is_refused(k):
 @pytest.mark.parametrize(
     "options", [{"tol": -1e-9}, {"tol": np.nan}, {"max_iter": -1}, {"starts": 0}], ids=lambda each: str(*each)
 )
-def test_an_option_out_of_its_range_is_refused(options):
+def test_an_option_out_of_range_is_refused(options):
     with pytest.raises(UserError, match="a fit needs starts >= 1, max_iter >= 0 and tol >= 0"):
         fitted(records(), **options)
 
@@ -128,7 +128,7 @@ def test_a_start_of_another_size_is_refused():
 @pytest.mark.parametrize(
     "options", [{"covariance": "diag"}, {"covariance": "tied", "prior": Prior()}], ids=str
 )
-def test_a_shape_that_cannot_be_fitted_is_refused(options):
+def test_an_unsupported_covariance_is_refused(options):
     with pytest.raises(UserError, match="covariance"):
         fitted(records(), **options)
 
@@ -150,7 +150,7 @@ def forms(points: np.ndarray, folder: Path) -> dict[str, object]:
     }
 
 
-def test_the_form_of_an_array_does_not_matter(tmp_path):
+def test_the_type_and_memory_layout_of_an_array_do_not_matter(tmp_path):
     points = records()
     expected = fitted(points)
     for name, form in forms(points, tmp_path).items():
@@ -159,7 +159,7 @@ def test_the_form_of_an_array_does_not_matter(tmp_path):
         assert result.log_likelihood == expected.log_likelihood
 
 
-def test_the_records_are_left_as_they_were():
+def test_a_fit_does_not_change_the_records():
     points, weights = records(), np.arange(300.0)
     before = points.copy(), weights.copy()
     fitted(points, weights=weights)
@@ -168,14 +168,14 @@ def test_the_records_are_left_as_they_were():
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16, np.float32, np.float16])
-def test_integers_and_short_floats_are_numbers_like_any(kind):
+def test_integers_and_short_floats_are_accepted(kind):
     points = np.round(np.abs(records()) * 4).astype(kind)
     result = fitted(points, floor=FLOOR)
     assert_sound(result, points)
     assert_same(result, fitted(points.astype(float), floor=FLOOR))
 
 
-def test_truth_values_are_zeros_and_ones():
+def test_booleans_count_as_zeros_and_ones():
     points = np.random.default_rng(0).random((200, 2)) < 0.3
     result = fitted(points, 2, floor=FLOOR)
     assert_sound(result, points)
@@ -194,7 +194,7 @@ def test_truth_values_are_zeros_and_ones():
     ],
     ids=["all equal", "one coordinate constant", "two distinct", "three records", "on a line"],
 )
-def test_degenerate_data_give_a_floored_mixture_that_says_so(points, floor, k):
+def test_degenerate_data_give_a_mixture_at_the_floor_with_a_note(points, floor, k):
     result = fitted(points, k, floor=floor)
     assert_sound(result, points)
     if floor is not None:
@@ -204,20 +204,20 @@ def test_degenerate_data_give_a_floored_mixture_that_says_so(points, floor, k):
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal", "tied"])
-def test_all_records_equal_give_exactly_the_floor(covariance):
+def test_equal_records_give_exactly_the_floor(covariance):
     floor = np.array([1e-4, 1e-6])
     result = fitted(np.full((50, 2), 0.25), 2, floor=floor, covariance=covariance)
     np.testing.assert_allclose(result.mixture.covariances, [np.diag(floor)] * 2, atol=1e-12)
     assert result.notes == ("2 of 2 components are as narrow as the floor allows.",)
 
 
-def test_a_component_on_the_floor_is_counted_beside_others_that_are_not():
+def test_the_note_counts_only_components_at_the_floor():
     crowd = np.random.default_rng(0).normal(size=(200, 2))
     result = fitted(np.concatenate([crowd, np.full((100, 2), 5.0)]), 2, floor=FLOOR)
     assert result.notes == ("1 of 2 components are as narrow as the floor allows.",)
 
 
-def test_without_a_floor_it_is_a_share_of_each_axis():
+def test_the_default_floor_is_a_share_of_the_variance_of_each_axis():
     spike = np.concatenate([records(), np.full((300, 2), 20.0)]) * [1.0, 1000.0]
     narrowest = np.linalg.eigvalsh(
         fitted(spike, 4).mixture.covariances / np.outer(spike.std(0), spike.std(0))
@@ -225,7 +225,7 @@ def test_without_a_floor_it_is_a_share_of_each_axis():
     assert narrowest.min() == pytest.approx(1e-8, rel=1e-3)
 
 
-def test_records_of_no_weight_do_not_count():
+def test_records_of_zero_weight_do_not_count():
     points = records()
     weights = np.where(np.arange(300) % 3 == 0, 0.0, 1.5)
     result = fitted(points, weights=weights, floor=FLOOR)
@@ -242,7 +242,7 @@ def test_the_unit_of_the_weights_does_not_matter(unit):
     assert_same(fitted(points, weights=weights * unit, floor=FLOOR), expected, 1e-6)
 
 
-def test_weights_of_very_different_size_are_borne():
+def test_weights_of_very_different_size_are_fitted():
     points = records()
     weights = 10.0 ** np.random.default_rng(0).integers(-30, 31, 300)
     assert_sound(fitted(points, weights=weights, floor=FLOOR), points, weights)
@@ -276,7 +276,7 @@ def test_as_many_components_as_records_work():
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal", "tied"])
 @pytest.mark.parametrize("offset", [1e6, -1e6])
-def test_data_far_from_the_origin_are_fitted_as_near_it(offset, covariance):
+def test_data_far_from_the_origin_are_fitted_as_well_as_near_it(offset, covariance):
     points = records()
     near, far = (fitted(each, floor=FLOOR, covariance=covariance) for each in (points, points + offset))
     orders = [np.argsort(each.mixture.means[:, 0]) for each in (near, far)]
@@ -311,12 +311,12 @@ def test_axes_of_very_different_units_are_fitted_alike():
     )
 
 
-def test_one_record_out_of_all_reach_spoils_nothing():
+def test_one_extremely_distant_record_does_not_spoil_the_fit():
     points = np.vstack([records(), [[1e12, -1e12]]])
     assert_sound(fitted(points, 2), points)
 
 
-def test_an_empty_component_is_told():
+def test_a_note_reports_an_empty_component():
     points, far = records(), [1e3, 1e3]
     start = Mixture([0.5, 0.5], [[3.0, -3.0], far], [4 * np.eye(2), 1e-4 * np.eye(2)])
     result = fitted(points, 2, start=start, relocations=0, floor=FLOOR)
@@ -352,19 +352,19 @@ def test_a_stream_takes_no_weights_and_no_subsets():
 
 
 @pytest.mark.parametrize("batches", [[RECORDS], (each for each in [RECORDS])], ids=["a list", "an iterator"])
-def test_a_stream_needs_something_to_call(batches):
+def test_a_stream_needs_a_callable(batches):
     with pytest.raises(UserError):
         stream_batches(batches)
 
 
 @pytest.mark.parametrize("constant", [0.3, 0.25, 0.1, 1e6 + 0.1])
-def test_the_own_floor_of_a_constant_coordinate_is_that_of_the_others(constant):
+def test_the_default_floor_of_a_constant_coordinate_is_that_of_the_others(constant):
     points = np.column_stack([np.linspace(-1, 1, 50), np.full(50, constant)])
     found = fit(points, 1, rng=np.random.default_rng(0)).mixture.covariances[0]
     assert found[1, 1] == pytest.approx(1e-8 * found[0, 0], rel=1e-6)
 
 
-def test_weights_whose_sum_is_no_number_are_refused():
+def test_weights_whose_sum_overflows_are_refused():
     with pytest.raises(UserError, match="weights"):
         fit(RECORDS, 2, rng=np.random.default_rng(0), weights=np.full(300, 1e307))
 
@@ -381,12 +381,12 @@ def test_a_pass_beyond_floating_point_is_refused():
     ids=["number", "None", "text", "ragged", "complex"],
 )
 @pytest.mark.filterwarnings("ignore:Casting complex")
-def test_what_are_no_records_are_refused(points):
+def test_input_that_is_not_an_array_of_records_is_refused(points):
     with pytest.raises(UserError):
         fit(points, 1, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("k", [2.5, "2"])
-def test_a_number_of_components_that_is_no_integer_is_refused(k):
+def test_a_number_of_components_that_is_not_an_integer_is_refused(k):
     with pytest.raises(UserError):
         fit(RECORDS, k, rng=np.random.default_rng(0))

@@ -1,6 +1,6 @@
-"""A record known only as a box: what a pass makes of it, and what a fit to counts in boxes recovers.
+"""Records known only as boxes: the moments of a pass, and the accuracy of a fit to counts in boxes.
 
-Numeric integrals are scipy's adaptive ones, over the log-density by its own formula.
+Numeric integrals are the adaptive ones of scipy, over the log-density by its own formula.
 """
 
 import numpy as np
@@ -29,26 +29,26 @@ FLOOR = np.full(2, 1e-6)
 
 
 def mean_over(box: int, function) -> float:
-    """The mean of a function of (x, y) over a box."""
+    """Compute the mean of a function of (x, y) over a box."""
     (left, bottom), (right, top) = LOWER[box], UPPER[box]
     total, _ = dblquad(lambda y, x: function(x, y), left, right, bottom, top, epsabs=1e-13, epsrel=1e-13)
     return total / ((right - left) * (top - bottom))
 
 
 def mean_log_densities(box: int) -> np.ndarray:
-    """E[log N_k] over a box."""
+    """Compute E[log N_k] over a box."""
     components = [multivariate_normal(m, c) for m, c in zip(MIXTURE.means, MIXTURE.covariances, strict=True)]
     return np.array([mean_over(box, lambda x, y, n=n: n.logpdf([x, y])) for n in components])
 
 
 def counted(points: np.ndarray, side: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Corners of the cells of an unbounded grid that hold records, and how many."""
+    """Return the corners of the cells of an unbounded grid that hold records, and their counts."""
     cells, counts = np.unique(np.floor(points / side), axis=0, return_counts=True)
     return cells * side, (cells + 1) * side, counts.astype(float)
 
 
 def cells_around_zero(deviation: float, side: float, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A large sample of N(0, deviation² I) counted in cells whose border misses its mean."""
+    """Count a large sample of N(0, deviation² I) in cells. The mean is not on the border of a cell."""
     points = np.random.default_rng(0).normal(0, deviation, (100_000, d)) + 0.3 * side
     return counted(points, side)
 
@@ -115,13 +115,13 @@ def test_cuts_raise_the_objective_towards_the_mean_log_density():
     short = exact - np.array([em_pass(rows, MIXTURE).log_likelihood for rows in cuts])
     assert (np.diff(short) < 0).all()
     assert short[0] > 0.1
-    # What is missing falls with the square of the side of a part.
+    # The gap falls with the square of the side of a part.
     assert short[3] / short[4] == pytest.approx(16, rel=0.05)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3), st.integers(1, 3))
 @settings(max_examples=25, deadline=None)
-def test_em_on_boxes_never_descends(seed, parts, d):
+def test_em_on_boxes_never_lowers_the_objective(seed, parts, d):
     rng = np.random.default_rng(seed)
     centre, side = rng.uniform(-0.7, 0.7, (25, d)) ** 3, rng.exponential(0.1, (25, d))
     side[rng.random(25) < 0.2] = 0.0
@@ -138,12 +138,12 @@ def test_em_on_boxes_never_descends(seed, parts, d):
 
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("ratio", [0.5, 1, 2])  # standard deviation over the side of a cell
-def test_cells_widen_a_component_by_a_sixth_of_their_square_and_the_fit_takes_half_back(ratio, d):
+def test_cells_widen_a_component_by_a_sixth_of_their_square_and_the_fit_removes_half(ratio, d):
     side, floor = 0.02 / ratio, np.full(d, 1e-8)
     lower, upper, counts = cells_around_zero(0.02, side, d)
     plain = em.fit(observe_boxes(lower, upper, counts), 1, floor=floor, rng=np.random.default_rng(0)).mixture
     fitted = boxes.fit(lower, upper, counts, 1, floor=floor, rng=np.random.default_rng(0)).mixture
-    # Sheppard's h²/12 is exact to the order of exp(-2π²σ²/h²), 0.7 % at half a cell; the sample is to 0.5 %.
+    # Sheppard's h²/12 is exact to the order of exp(-2π²σ²/h²), 0.7 % at half a cell; the sample is exact to 0.5 %.
     np.testing.assert_allclose(np.diagonal(plain.covariances[0]), 0.02**2 + side**2 / 6, rtol=0.025)
     np.testing.assert_allclose(np.diagonal(fitted.covariances[0]), 0.02**2 + side**2 / 12, rtol=0.025)
     np.testing.assert_allclose(fitted.means[0], 0.3 * side, atol=0.02 * side)
@@ -160,7 +160,7 @@ def test_a_component_inside_one_box_is_as_wide_as_the_box_and_never_a_spike():
 
 
 def test_each_component_loses_the_variance_of_its_own_boxes():
-    """A fine grid on the left, a coarse one on the right, as the leaves of a tree."""
+    """The grid is fine on the left and coarse on the right, like the leaves of a tree."""
     rng = np.random.default_rng(0)
     fine = counted(rng.normal([-0.5, 0.0], 0.02, (50_000, 2)), 0.005)
     coarse = counted(rng.normal([0.5, 0.0], 0.06, (50_000, 2)), 0.08)
@@ -171,7 +171,7 @@ def test_each_component_loses_the_variance_of_its_own_boxes():
     np.testing.assert_allclose(np.diagonal(fitted.covariances[right]), 0.06**2 + 0.08**2 / 12, rtol=0.03)
 
 
-def test_boxes_of_no_size_are_fitted_as_points():
+def test_boxes_of_size_zero_are_fitted_as_points():
     rng = np.random.default_rng(0)
     points = np.concatenate([rng.normal(-0.4, 0.05, (300, 2)), rng.normal(0.3, 0.1, (200, 2))])
     fitted = boxes.fit(points, points, np.ones(500), 2, floor=FLOOR, rng=np.random.default_rng(1))
@@ -192,14 +192,14 @@ def test_no_direction_of_a_sharpened_mixture_is_below_the_floor(variance):
     np.testing.assert_array_equal(sharp.weights, MIXTURE.weights)
 
 
-def test_a_component_of_no_weight_survives_sharpening():
+def test_sharpening_keeps_a_component_of_zero_weight():
     rows, variances = boxes.cut_boxes(LOWER, UPPER, WEIGHTS, 2)
     empty = Mixture([1.0, 0.0], MIXTURE.means, MIXTURE.covariances)
     sharp = boxes.sharpen(rows, variances, empty, FLOOR)
     np.testing.assert_allclose(sharp.covariances[1], MIXTURE.covariances[1])
 
 
-def test_a_fit_to_coarse_cells_serves_held_out_records_better_than_whole_boxes():
+def test_a_fit_to_coarse_cells_describes_held_out_records_better_than_whole_boxes():
     truth = Mixture([0.3, 0.7], [[0.0, 0.0], [0.09, 0.02]], np.repeat(0.02**2 * np.eye(2)[None], 2, 0))
     rng = np.random.default_rng(3)
     held_out = truth.sample(20_000, rng)
@@ -218,7 +218,7 @@ def test_many_boxes_are_cut_into_fewer_parts():
     assert boxes._parts(10_000_000, 2) == 1
 
 
-def test_options_of_a_fit_reach_the_boxes():
+def test_a_fit_to_boxes_uses_the_options():
     rng = np.random.default_rng(0)
     lower = np.floor(rng.normal(size=(200, 2)) * 4) / 8
     upper, counts = lower + 0.125, np.ones(200)

@@ -46,7 +46,7 @@ def test_laplace_scales_match_the_cdf_and_the_variance(nodes, error):
 
 @pytest.mark.parametrize("nodes", list(LAPLACE_NODES))
 def test_laplace_nodes_are_the_nearest_in_divergence(nodes):
-    """At the optimum an EM step on the Laplace density itself moves nothing."""
+    """At the optimum, an EM step on the Laplace density itself changes nothing."""
     weights, variances = (np.array(part) for part in LAPLACE_NODES[nodes])
     variances = 2 * variances
     t, width = np.linspace(np.log(1e-7), np.log(45), 200_001, retstep=True)
@@ -63,7 +63,7 @@ def test_laplace_nodes_are_the_nearest_in_divergence(nodes):
     [(1, 0.099, 0.131), (2, 0.0085, 0.021), (3, 0.0011, 0.0045), (4, 0.00019, 0.0014), (5, 3.6e-5, 0.00046)],
 )
 def test_planar_scales_are_the_nearest_to_the_planar_laplace_density(nodes, divergence, error):
-    """Small divergence, cdf of the radius and variance; and an EM step on the density itself moves nothing."""
+    """Divergence and cdf error are small, the variance is exact, and an EM step on the density changes nothing."""
     noise = planar_laplace_scales(1.0, nodes)
     np.testing.assert_allclose(noise.covariance, 3 * np.eye(2), rtol=1e-12)
     t, width = np.linspace(np.log(1e-6), np.log(50), 50_001, retstep=True)
@@ -111,7 +111,7 @@ def test_a_pass_without_noise_is_the_plain_pass():
 
 
 def test_a_pass_is_the_posterior_expectation_of_the_records():
-    """Against the conditional Gaussian computed record by record from the joint of (x, y)."""
+    """Compare with the conditional Gaussian of each record, computed from the joint distribution of (x, y)."""
     noise = ScaleMixture([0.3, 0.7], [[[0.02, 0.01], [0.01, 0.03]], [[0.2, 0.0], [0.0, 0.1]]])
     reports = np.random.default_rng(0).normal(size=(40, 2)) * 0.5
     shares = of_reports(TRUTH, noise).responsibilities(reports).reshape(40, 3, 2)
@@ -156,7 +156,7 @@ def test_no_component_is_wider_than_half_the_box_and_others_are_left_alone():
 
 
 @pytest.mark.parametrize("noise", [gaussian_scales(0.3, 2), laplace_scales(0.3, 2)])
-def test_noise_aware_em_never_descends(noise):
+def test_noise_aware_em_never_lowers_the_objective(noise):
     rng = np.random.default_rng(0)
     reports = observe(TRUTH.sample(800, rng) + rng.laplace(scale=0.3, size=(800, 2)))
     mixture, reached = em.public_start(**BOX, n_components=3, rng=rng), -np.inf
@@ -201,7 +201,7 @@ def test_without_noise_it_is_the_plain_fit():
         np.testing.assert_allclose(aware.mixture.means[order], plain.mixture.means, atol=0.01)
 
 
-def test_gathering_reports_keeps_moments_and_hardly_moves_the_fit():
+def test_grouping_reports_keeps_moments_and_hardly_changes_the_fit():
     rng = np.random.default_rng(0)
     noise = laplace_scales(0.4, 2)
     reports = observe(TRUTH.sample(20_000, rng) + rng.laplace(scale=0.4, size=(20_000, 2)))
@@ -220,12 +220,12 @@ def test_gathering_reports_keeps_moments_and_hardly_moves_the_fit():
     np.testing.assert_allclose(cells.covariances, full.covariances, atol=0.004)
 
 
-def test_reports_are_not_gathered_where_noise_is_finer_than_their_distances():
+def test_reports_are_not_grouped_if_the_noise_is_smaller_than_their_distances():
     reports = observe(TRUTH.sample(1000, np.random.default_rng(0)))
     assert len(group_reports(reports, gaussian_scales(1e-12, 2), np.full(2, 1e-30))) == 1000
 
 
-def test_overwhelming_noise_gives_a_broad_mixture_inside_the_box_and_says_so():
+def test_overwhelming_noise_gives_a_broad_mixture_inside_the_box_with_a_note():
     rng = np.random.default_rng(0)
     points = TRUTH.sample(3000, rng)
     reports = observe(points + rng.laplace(scale=20.0, size=points.shape))
@@ -238,7 +238,7 @@ def test_overwhelming_noise_gives_a_broad_mixture_inside_the_box_and_says_so():
 
 @pytest.mark.parametrize("scale", [3.0, 100.0, 3000.0])
 def test_few_reports_in_many_dimensions_through_overwhelming_noise_are_no_worse_than_the_box(scale):
-    """Noise less noise has directions without any variance; none may be believed."""
+    """An estimate minus the noise has directions of no variance, which the fit must not use."""
     rng = np.random.default_rng(0)
     points = rng.uniform(-0.3, 0.1, size=(300, 6))
     for noise, drawn in (
@@ -251,7 +251,7 @@ def test_few_reports_in_many_dimensions_through_overwhelming_noise_are_no_worse_
 
 
 @pytest.mark.filterwarnings("error")
-def test_reports_that_are_all_alike_give_a_mixture_at_their_place():
+def test_equal_reports_give_a_mixture_at_their_place():
     result = fit(
         observe(np.full((50, 2), 0.25)),
         4,
@@ -276,7 +276,7 @@ def test_the_resolvable_floor_follows_noise_and_reports():
     )
 
 
-def test_a_start_is_taken_with_its_own_number_of_components():
+def test_a_start_sets_the_number_of_components():
     reports = observe(TRUTH.sample(500, np.random.default_rng(0)))
     result = fit(
         reports,
@@ -300,7 +300,7 @@ def test_a_start_is_taken_with_its_own_number_of_components():
         ([1.0], [[1.0], [1.0]], "weights"),
     ],
 )
-def test_impossible_noise_is_refused(weights, covariances, sentence):
+def test_invalid_noise_is_refused(weights, covariances, sentence):
     with pytest.raises(UserError, match=sentence):
         ScaleMixture(weights, covariances)
 
@@ -330,7 +330,7 @@ def test_means_end_inside_the_public_box_with_the_likelihood_they_have_there():
     assert "1 of 2 means were moved" in result.notes[-1]
 
 
-def test_options_of_a_fit_reach_the_deconvolution():
+def test_a_fit_to_reports_uses_the_options():
     reports, noise = observe(TRUTH.sample(300, np.random.default_rng(0))), gaussian_scales(0.05, 2)
 
     def found(**options):

@@ -21,7 +21,7 @@ def three() -> Mixture:
 
 
 def cities(n: int, seed: int) -> np.ndarray:
-    """Cities of heavy-tailed size and very different extent, and people in between."""
+    """Draw cities of heavy-tailed size and very different extent, and some records between them."""
     rng = np.random.default_rng(seed)
     sizes = 1 / np.arange(1, 31) ** 1.1
     centres, extents = rng.uniform(-0.6, 0.6, (30, 2)), 10 ** rng.uniform(-3, -1.5, 30)
@@ -65,7 +65,7 @@ def test_relocation_improves_on_the_same_starts_without_it():
 
 
 def test_a_relocation_is_kept_only_if_it_is_better(monkeypatch):
-    monkeypatch.setattr(search, "HOPEFUL_GAP", 10.0)  # every move is climbed from, also the bad
+    monkeypatch.setattr(search, "HOPEFUL_GAP", 10.0)  # climb from every proposal, even from bad ones
     sample, rise = observe(cities(1500, seed=12)), partial(climb, floor=FLOOR)
     begin = fit(sample, 6, floor=FLOOR, rng=np.random.default_rng(0)).mixture
     reached = loop(sample, begin, floor=FLOOR).log_likelihood
@@ -74,7 +74,7 @@ def test_a_relocation_is_kept_only_if_it_is_better(monkeypatch):
         assert em_pass(sample, found).log_likelihood / 1500 >= reached - 1e-6
 
 
-def test_relocations_of_several_fits_are_each_as_alone():
+def test_relocations_of_several_fits_do_not_depend_on_each_other():
     samples, rise = [observe(cities(800, seed=seed)) for seed in (8, 9)], partial(climb, floor=FLOOR)
     begin = [seeded_start(sample, 5, FLOOR, np.random.default_rng(1)) for sample in samples]
     rngs = [np.random.default_rng(seed) for seed in (2, 3)]
@@ -86,7 +86,7 @@ def test_relocations_of_several_fits_are_each_as_alone():
         np.testing.assert_array_equal(together[number].means, alone.means)
 
 
-def test_removal_cost_is_what_the_likelihood_loses():
+def test_the_removal_cost_is_the_loss_of_likelihood():
     points = cities(500, seed=3)
     mixture = fit(observe(points), 4, floor=FLOOR, rng=np.random.default_rng(0)).mixture
     costs = removal_costs(observe(points), mixture)
@@ -99,7 +99,7 @@ def test_removal_cost_is_what_the_likelihood_loses():
 
 
 def test_relocation_keeps_the_heaviest_and_changes_one_component():
-    """Even where the heaviest is among the cheapest, because its place has another component."""
+    """This holds even if the heaviest component is among the cheapest, because another component is at its place."""
     rng = np.random.default_rng(0)
     centres = np.array([[0.0, 0.0], [0.8, 0.8], [-0.8, 0.8]])
     observations = observe(np.repeat(centres, [400, 50, 50], axis=0) + rng.normal(0, 0.02, (500, 2)))
@@ -113,7 +113,7 @@ def test_relocation_keeps_the_heaviest_and_changes_one_component():
     assert len(changes) > 1
 
 
-def test_a_candidate_gains_the_log_likelihood_of_the_mixture_that_it_would_make():
+def test_the_gain_of_a_candidate_is_the_log_likelihood_of_its_mixture():
     observations = observe(cities(500, seed=3), np.random.default_rng(0).exponential(size=500))
     mixture = fit(observations, 4, floor=FLOOR, rng=np.random.default_rng(0)).mixture
     planted = Mixture(
@@ -150,7 +150,7 @@ def test_weights_count_as_repetitions():
     assert weighted.log_likelihood == pytest.approx(repeated.log_likelihood)
 
 
-def test_loop_stops_when_the_gain_is_below_tol_and_says_so():
+def test_loop_stops_and_reports_convergence_when_the_gain_is_below_tol():
     observations = observe(three().sample(2000, np.random.default_rng(0)))
     start = public_start([-1, -1], [1, 1], 3, np.random.default_rng(0))
     short = loop(observations, start, floor=FLOOR, max_iter=3)
@@ -192,7 +192,7 @@ def test_a_prior_shrinks_the_fit():
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal", "tied"])
-def test_a_fit_keeps_to_the_shape_that_was_asked_for(covariance):
+def test_a_fit_has_the_requested_covariance(covariance):
     covariances = fit(
         cities(1500, seed=2), 4, rng=np.random.default_rng(0), covariance=covariance
     ).mixture.covariances
@@ -202,7 +202,7 @@ def test_a_fit_keeps_to_the_shape_that_was_asked_for(covariance):
 
 
 @pytest.mark.parametrize("covariance", ["diagonal", "tied"])
-def test_more_freedom_explains_more(covariance):
+def test_less_restricted_covariances_have_a_higher_likelihood(covariance):
     points = cities(1500, seed=2)
     bound = fit(points, 4, rng=np.random.default_rng(0), covariance=covariance)
     free = fit(points, 4, rng=np.random.default_rng(0), start=bound.mixture, relocations=0)
@@ -211,7 +211,7 @@ def test_more_freedom_explains_more(covariance):
 
 @pytest.mark.filterwarnings("ignore:Best performing initialization")
 @pytest.mark.parametrize(("covariance", "theirs"), [("full", "full"), ("diagonal", "diag"), ("tied", "tied")])
-def test_from_the_same_start_a_fit_is_no_worse_than_scikit_learns(covariance, theirs):
+def test_from_the_same_start_a_fit_is_no_worse_than_that_of_scikit_learn(covariance, theirs):
     points = three().sample(2000, np.random.default_rng(0)) * [1.0, 50.0] + [300.0, 0.0]
     model = GaussianMixture(
         3, covariance_type=theirs, tol=1e-8, max_iter=5000, reg_covar=1e-12, random_state=0
@@ -239,7 +239,7 @@ def test_the_last_climb_of_a_fit_is_accelerated():
     assert fast.iterations < plain.iterations / 3
 
 
-def test_a_fit_uses_the_threads_it_is_given(monkeypatch):
+def test_a_fit_uses_the_given_number_of_threads(monkeypatch):
     asked = set()
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(
@@ -251,7 +251,7 @@ def test_a_fit_uses_the_threads_it_is_given(monkeypatch):
     assert asked == {2}
 
 
-def test_equal_records_count_as_often_as_they_are_there():
+def test_equal_records_each_count():
     rng = np.random.default_rng(0)
     points, times = three().sample(300, rng), rng.integers(1, 4, 300)
     repeated = np.repeat(points, times, axis=0)
@@ -261,7 +261,7 @@ def test_equal_records_count_as_often_as_they_are_there():
     assert merged.log_likelihood == pytest.approx(merged.mixture.log_density(repeated).mean())
 
 
-def test_the_search_is_on_a_sample_and_the_climb_on_everything(monkeypatch):
+def test_the_search_uses_a_sample_and_the_climb_all_records(monkeypatch):
     points, seen = cities(70_000, seed=5), []
 
     def watched(data, size, rng):
@@ -276,7 +276,7 @@ def test_the_search_is_on_a_sample_and_the_climb_on_everything(monkeypatch):
     np.testing.assert_allclose(overall, points.mean(axis=0), atol=1e-9)
 
 
-def test_more_starts_end_no_lower():
+def test_more_starts_give_no_lower_likelihood():
     points = cities(3000, seed=6)
     one, many = (
         [
@@ -307,7 +307,7 @@ def test_a_coarse_histogram_widens_by_no_more_than_its_cells():
     points = Mixture([1.0], [[0.0, 0.0]], [covariance]).sample(100_000, np.random.default_rng(0))
     side = 0.1
     found = grid_fit(points, side, 1).covariances[0]
-    # grouping and spreading add h²/12 each (Sheppard), and nothing else
+    # grouping and spreading add h²/12 each (Sheppard)
     np.testing.assert_allclose(np.diag(found), np.diag(covariance) + side**2 / 6, rtol=0.02)
 
 
@@ -318,7 +318,7 @@ def test_a_coarse_histogram_does_not_collapse_components():
     assert np.linalg.eigvalsh(found.covariances).min() >= side**2 / 12 - 1e-9
 
 
-def test_a_public_start_knows_the_box_and_nothing_else():
+def test_a_public_start_depends_only_on_the_box():
     lower, upper = np.array([-0.5, 0.0, 2.0]), np.array([0.5, 0.1, 4.0])
     start = public_start(lower, upper, 8, np.random.default_rng(0))
     assert ((start.means >= lower) & (start.means <= upper)).all()
@@ -349,11 +349,11 @@ def test_a_seeded_start_covers_separated_clusters():
     for seed in range(30):
         means = seeded_start(observe(points), 4, np.full(2, 0.01), np.random.default_rng(seed)).means
         covered += len(np.unique(means.round(1), axis=0)) == 4
-    # drawing by mass alone would cover all four in 9 of 100 cases
+    # drawing by mass alone would cover all four in 9 % of cases
     assert covered >= 28
 
 
-def test_a_record_alone_in_a_far_place_is_offered_the_component_that_is_missed_least():
+def test_the_cheapest_component_is_planted_on_an_isolated_record():
     rng = np.random.default_rng(4)
     crowd = np.concatenate([rng.normal(centre, 0.05, (300, 2)) for centre in (-0.4, 0.3)])
     alone = np.array([[0.9, -0.9]])
@@ -368,7 +368,7 @@ def test_a_record_alone_in_a_far_place_is_offered_the_component_that_is_missed_l
     assert planted.weights.sum() == pytest.approx(1)
 
 
-def test_the_last_offer_is_taken_if_it_is_better_and_refused_if_it_is_worse(monkeypatch):
+def test_the_planted_component_is_kept_only_if_it_improves_the_fit(monkeypatch):
     rng = np.random.default_rng(4)
     centres = rng.uniform(-0.8, 0.8, (6, 2))
     observations, floor = (

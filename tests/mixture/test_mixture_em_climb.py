@@ -1,4 +1,4 @@
-"""Climbs never descend, end where the gradient vanishes, and do not know of each other."""
+"""Climbs never lower the objective, end where the gradient vanishes, and do not depend on each other."""
 
 from itertools import pairwise
 
@@ -54,7 +54,7 @@ def objective_of(data: Observations, mixture: Mixture, prior: Prior | None = Non
 
 
 def overlapping(n: int = 1000) -> tuple[Observations, Mixture]:
-    """Two components two and a half deviations apart, where EM crawls, and a start."""
+    """Draw two components 2.5 standard deviations apart, on which EM is slow, and a start."""
     truth = Mixture([0.5, 0.5], [[0.0], [2.5]], np.ones((2, 1, 1)))
     start = Mixture([0.3, 0.7], [[-1.0], [0.5]], np.ones((2, 1, 1)))
     return observe(truth.sample(n, np.random.default_rng(0))), start
@@ -67,7 +67,7 @@ def overlapping(n: int = 1000) -> tuple[Observations, Mixture]:
     st.sampled_from(["full", "diagonal", "tied", "prior"]),
 )
 @settings(max_examples=30, deadline=None)
-def test_a_climb_never_descends(seed, boxes, accelerate, kind):
+def test_a_climb_never_lowers_the_objective(seed, boxes, accelerate, kind):
     data = random_data(seed, boxes=boxes)
     prior = Prior() if kind == "prior" else None
     options = {"floor": FLOOR, "prior": prior, "covariance": "full" if prior else kind}
@@ -82,7 +82,7 @@ def test_a_climb_never_descends(seed, boxes, accelerate, kind):
 
 
 @pytest.mark.parametrize("prior", [None, Prior(scale=0.3)], ids=["likelihood", "posterior"])
-def test_the_log_likelihood_is_told_apart_from_the_objective(prior):
+def test_the_log_likelihood_and_the_objective_are_separate(prior):
     data = random_data(1, boxes=False)
     climbed = one_climb(data, random_mixture(3, 2), floor=FLOOR, prior=prior, tol=1e-6, max_iter=50)
     mixture = climbed.parameters.mixture(0)
@@ -91,7 +91,7 @@ def test_the_log_likelihood_is_told_apart_from_the_objective(prior):
     assert climbed.objective[0] == pytest.approx(objective_of(data, mixture, prior), rel=1e-10)
 
 
-def test_a_climb_goes_on_until_the_gain_is_below_tol_and_no_further():
+def test_a_climb_stops_as_soon_as_the_gain_is_below_tol():
     data, start = overlapping()
     climbed = one_climb(data, start, floor=[1e-6], tol=1e-5, max_iter=500)
     steps = int(climbed.iterations[0])
@@ -106,7 +106,7 @@ def test_a_climb_goes_on_until_the_gain_is_below_tol_and_no_further():
 
 
 @pytest.mark.parametrize("accelerate", [False, True])
-def test_no_iterations_leave_the_start(accelerate):
+def test_zero_iterations_return_the_start(accelerate):
     data, start = overlapping(50)
     climbed = one_climb(data, start, floor=[1e-6], tol=1e-5, max_iter=0, accelerate=accelerate)
     np.testing.assert_array_equal(climbed.parameters.means[0], start.means)
@@ -114,7 +114,7 @@ def test_no_iterations_leave_the_start(accelerate):
     assert climbed.objective[0] == pytest.approx(objective_of(data, start))
 
 
-def test_acceleration_reaches_the_same_height_in_fewer_passes():
+def test_acceleration_reaches_the_same_objective_in_fewer_passes():
     data, start = overlapping()
     plain, fast = (
         one_climb(data, start, floor=[1e-6], tol=1e-9, max_iter=5000, accelerate=accelerate)
@@ -126,7 +126,7 @@ def test_acceleration_reaches_the_same_height_in_fewer_passes():
     assert fast.iterations[0] < plain.iterations[0] / 3
 
 
-def test_an_extrapolation_that_descends_is_not_taken(monkeypatch):
+def test_an_extrapolation_that_lowers_the_objective_is_rejected(monkeypatch):
     data, start = overlapping()
     dreadful = em_pass(observe([[50.0], [60.0]]), start)
 
@@ -135,7 +135,7 @@ def test_an_extrapolation_that_descends_is_not_taken(monkeypatch):
         return Moments(*parts, third.log_likelihood, third.total_weight), most
 
     monkeypatch.setattr(climbing, "_extrapolate", far_away)
-    # Of nine steps the third, sixth and ninth are refused: six remain.
+    # The third, sixth and ninth of nine steps are rejected, so six remain.
     climbed = one_climb(data, start, floor=[1e-6], tol=0, max_iter=9, accelerate=True)
     plain = one_climb(data, start, floor=[1e-6], tol=0, max_iter=6)
     for name in ("weights", "means", "covariances"):
@@ -145,7 +145,7 @@ def test_an_extrapolation_that_descends_is_not_taken(monkeypatch):
 
 
 def sequence(counts: list[list[float]]) -> list[Moments]:
-    """Moments with these counts, sums twice and squares five times as large."""
+    """Return moments with these counts. The sums are twice, the squares five times as large."""
     return [
         Moments(each, each[..., None] * 2, each[..., None, None] * 5, np.zeros(1), np.full(1, 100.0))
         for each in np.array(counts)[:, None]
@@ -155,7 +155,7 @@ def sequence(counts: list[list[float]]) -> list[Moments]:
 FAR = np.array([1e9])
 
 
-def test_moments_that_approach_a_limit_are_extrapolated_onto_it():
+def test_moments_that_approach_a_limit_are_extrapolated_to_it():
     halving = sequence([[48.0, 52.0], [44.0, 56.0], [42.0, 58.0]])  # the way to 40 and 60
     found, length = climbing._extrapolate(*halving, most=FAR)
     assert length == pytest.approx([2.0])
@@ -164,14 +164,14 @@ def test_moments_that_approach_a_limit_are_extrapolated_onto_it():
     np.testing.assert_allclose(found.squares[..., 0, 0], [[200.0, 300.0]], rtol=1e-12)
 
 
-def test_an_extrapolation_is_no_longer_than_it_may_be():
+def test_an_extrapolation_is_no_longer_than_its_limit():
     moments = sequence([[50.0, 50.0], [49.0, 51.0], [48.1, 51.9]])  # slows by a tenth: ten steps to the limit
     found, length = climbing._extrapolate(*moments, most=np.array([4.0]))
     assert length.tolist() == [4.0]
     assert found.counts[0, 0] == pytest.approx(50 - 2 * 4 * 1.0 + 16 * 0.1)
 
 
-def test_a_refused_step_is_tried_shorter_and_a_good_one_lets_the_next_be_longer(monkeypatch):
+def test_steps_are_shorter_after_a_failure_and_may_be_longer_after_a_success(monkeypatch):
     data, start = overlapping(200)
     allowed, real = [], climbing._extrapolate
 
@@ -195,7 +195,7 @@ def test_a_refused_step_is_tried_shorter_and_a_good_one_lets_the_next_be_longer(
     ],
     ids=["empties a component", "too short a step", "standing still"],
 )
-def test_without_a_sound_extrapolation_the_step_is_a_plain_one(counts):
+def test_an_unsound_extrapolation_becomes_an_ordinary_step(counts):
     moments = sequence(counts)
     found, length = climbing._extrapolate(*moments, most=FAR)
     np.testing.assert_array_equal(found.counts, moments[2].counts)
@@ -203,7 +203,7 @@ def test_without_a_sound_extrapolation_the_step_is_a_plain_one(counts):
 
 
 @pytest.mark.parametrize("accelerate", [False, True])
-def test_a_climb_in_a_stack_is_the_climb_alone(accelerate):
+def test_a_climb_in_a_stack_equals_a_single_climb(accelerate):
     data = [random_data(seed, boxes=False, n=20 + 30 * seed) for seed in range(5)]
     starts = [random_mixture(3, 2, seed) for seed in range(5)]
     options = {"floor": FLOOR, "tol": 1e-4, "max_iter": 40, "accelerate": accelerate}
@@ -219,7 +219,7 @@ def test_a_climb_in_a_stack_is_the_climb_alone(accelerate):
             assert getattr(together, name)[number] == getattr(alone, name)[0]
 
 
-def test_a_climb_leaves_its_start_as_it_was():
+def test_a_climb_does_not_change_its_start():
     data, start = overlapping(50)
     starts = Parameters.of([start])
     climb([data], starts, floor=[1e-6], tol=1e-5, max_iter=5, accelerate=True)
@@ -227,7 +227,7 @@ def test_a_climb_leaves_its_start_as_it_was():
     np.testing.assert_array_equal(starts.weights[0], start.weights)
 
 
-def test_the_expectation_may_be_another():
+def test_the_expectation_can_be_replaced():
     calls = []
 
     def counted(data, parameters):
@@ -298,7 +298,7 @@ def test_a_climb_ends_where_the_gradient_vanishes(kind, accelerate):
 
 @pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize(("covariance", "theirs"), [("full", "full"), ("diagonal", "diag"), ("tied", "tied")])
-def test_from_one_start_a_climb_ends_no_lower_than_scikit_learns(covariance, theirs, accelerate):
+def test_from_one_start_a_climb_ends_no_lower_than_scikit_learn(covariance, theirs, accelerate):
     truth = Mixture([0.5, 0.3, 0.2], [[0.0, 0.0], [0.5, 0.2], [-0.1, 0.6]], [np.diag([0.03, 0.02])] * 3)
     points = truth.sample(1500, np.random.default_rng(0))
     start = Mixture(np.full(3, 1 / 3), points[:3], [np.diag([0.05, 0.04])] * 3)
@@ -329,7 +329,7 @@ def test_from_one_start_a_climb_ends_no_lower_than_scikit_learns(covariance, the
 
 
 def random_moments(m: int, k: int = 3, seed: int = 0) -> tuple[Moments, np.ndarray, np.ndarray]:
-    """A stack of moments of random shares of random points, the points and the shares."""
+    """Return a stack of moments of random points with random shares, the points, and the shares."""
     rng = np.random.default_rng(seed)
     points, shares = rng.normal(size=(m, 60, 2)), rng.dirichlet(np.ones(k), (m, 60))
     moments = Moments(
@@ -343,7 +343,7 @@ def random_moments(m: int, k: int = 3, seed: int = 0) -> tuple[Moments, np.ndarr
 
 
 @pytest.mark.parametrize("kind", ["full", "diagonal", "tied", "prior"])
-def test_estimates_of_a_stack_are_each_as_alone(kind):
+def test_estimates_of_a_stack_equal_single_estimates(kind):
     moments, *_ = random_moments(4)
     moments.counts[1, 2], moments.sums[1, 2], moments.squares[1, 2] = 0.0, 0.0, 0.0  # an empty component
     moments.counts[2], moments.sums[2], moments.squares[2] = -1.0, 0.3, 0.1  # nothing but noise
@@ -367,7 +367,7 @@ def test_diagonal_covariances_are_the_weighted_variances():
         np.testing.assert_allclose(mixture.covariances[k], np.diag(variance), rtol=1e-12, atol=0)
 
 
-def test_a_tied_covariance_is_the_mean_deviation_about_ones_own_component():
+def test_a_tied_covariance_is_the_mean_deviation_from_the_own_component():
     moments, points, shares = random_moments(1)
     mixture = estimate(moments[0], floor=TINY, covariance="tied")
     pooled = np.zeros((2, 2))
@@ -400,8 +400,8 @@ def test_the_floor_holds_for_diagonal_and_tied_covariances_too():
 
 
 @pytest.mark.parametrize("covariance", ["diagonal", "tied"])
-def test_a_prior_goes_with_full_covariances_only(covariance):
-    with pytest.raises(UserError, match="a prior goes with full covariances"):
+def test_a_prior_needs_full_covariances(covariance):
+    with pytest.raises(UserError, match="a prior needs full covariances"):
         estimates(random_moments(1)[0], floor=FLOOR, prior=Prior(), covariance=covariance)
 
 
@@ -410,7 +410,7 @@ def test_an_unknown_kind_of_covariance_is_named_with_the_nearest():
         estimates(random_moments(1)[0], floor=FLOOR, covariance="diag")
 
 
-def test_log_prior_densities_of_a_stack_are_each_as_alone():
+def test_log_prior_densities_of_a_stack_equal_single_ones():
     mixtures = [random_mixture(3, 2, seed) for seed in range(4)]
     stacked = Prior().log_density(Parameters.of(mixtures))
     np.testing.assert_allclose(stacked, [Prior().log_density(each) for each in mixtures], rtol=1e-13)

@@ -1,4 +1,4 @@
-"""Many fits on subsets in one call are each the fit of that subset alone."""
+"""Many fits to subsets in one call equal single fits to each subset."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def assert_identical(one: FitResult, other: FitResult) -> None:
     assert (one.iterations, one.converged, one.notes) == (other.iterations, other.converged, other.notes)
 
 
-def test_a_fit_does_not_know_of_the_others():
+def test_a_fit_does_not_depend_on_the_other_subsets():
     points, subsets = records(), masks(4)
     together = fit_many(points, 3, subsets, rng=np.random.default_rng(0), relocations=6)
     others = [points[:, 0] > 0, subsets[1], ~subsets[2]]
@@ -39,7 +39,7 @@ def test_a_fit_does_not_know_of_the_others():
         assert not np.array_equal(together[number].mixture.means, changed[number].mixture.means)
 
 
-def test_each_fit_has_random_numbers_of_its_own():
+def test_each_fit_has_its_own_random_numbers():
     same = [np.ones(400, dtype=bool)] * 6
     fits = fit_many(
         records(), 3, same, rng=np.random.default_rng(0), floor=FLOOR, starts=1, relocations=0, max_iter=1
@@ -47,7 +47,7 @@ def test_each_fit_has_random_numbers_of_its_own():
     assert len({each.log_likelihood for each in fits}) > 1
 
 
-def test_the_fit_of_everybody_is_the_single_fit_with_the_spawned_stream():
+def test_the_fit_of_all_records_is_the_single_fit_with_the_spawned_stream():
     points = records()
     everybody = [np.ones(400, dtype=bool)] * 3
     many = fit_many(points, 3, everybody, rng=np.random.default_rng(5), relocations=0, starts=1, max_iter=1)
@@ -74,7 +74,7 @@ def test_the_fit_of_a_subset_is_the_fit_of_its_records(covariance):
         assert many.log_likelihood == pytest.approx(many.mixture.log_density(points[mask]).mean(), abs=1e-9)
 
 
-def test_the_search_of_a_subset_finds_what_it_finds_alone():
+def test_the_search_of_a_subset_equals_a_single_search():
     points, subsets = records(), masks(4)
     together = fit_many(points, 4, subsets, rng=np.random.default_rng(0), floor=FLOOR)
     for mask, many in zip(subsets, together, strict=True):
@@ -82,7 +82,7 @@ def test_the_search_of_a_subset_finds_what_it_finds_alone():
         assert many.log_likelihood == pytest.approx(alone.log_likelihood, abs=1e-3)
 
 
-def test_records_at_repeated_places_count_as_often_as_they_are_there():
+def test_records_at_repeated_places_each_count():
     rng = np.random.default_rng(0)
     points = rng.integers(-4, 5, (400, 2)) / 10
     subsets = masks(3)
@@ -93,7 +93,7 @@ def test_records_at_repeated_places_count_as_often_as_they_are_there():
         assert each.log_likelihood == pytest.approx(each.mixture.log_density(points[mask]).mean(), abs=1e-9)
 
 
-def test_weights_and_boxes_are_taken_along():
+def test_subsets_keep_weights_and_boxes():
     rng = np.random.default_rng(0)
     lower = rng.integers(-4, 4, (400, 2)) / 10
     boxes = observe_boxes(lower, lower + 0.1, rng.integers(0, 4, 400).astype(float))
@@ -109,7 +109,7 @@ def test_weights_and_boxes_are_taken_along():
     [np.ones(399, dtype=bool), np.ones((400, 1), dtype=bool), np.ones(400, dtype=int), np.arange(50), "all"],
     ids=["too short", "a column", "integers", "row numbers", "text"],
 )
-def test_a_subset_is_a_boolean_mask_over_the_records(mask):
+def test_a_subset_must_be_a_boolean_mask_over_the_records(mask):
     with pytest.raises(UserError, match="subset 1 must be a boolean mask over the 400 records"):
         fit_many(records(), 2, [np.ones(400, dtype=bool), mask], rng=np.random.default_rng(0))
 
@@ -128,7 +128,7 @@ def test_a_subset_smaller_than_the_number_of_components_is_refused():
         fit_many(records(), 1, [np.zeros(400, dtype=bool)], rng=np.random.default_rng(0))
 
 
-def test_a_subset_of_one_place_is_floored_and_told():
+def test_a_subset_with_one_place_is_at_the_floor_with_a_note():
     points = records()
     fits = fit_many(points, 1, [np.arange(400) == 7, np.ones(400, dtype=bool)], rng=np.random.default_rng(0))
     assert fits[0].mixture.means[0] == pytest.approx(points[7])
@@ -136,7 +136,7 @@ def test_a_subset_of_one_place_is_floored_and_told():
     assert fits[1].notes == ()
 
 
-def test_the_number_of_threads_changes_no_bit():
+def test_the_result_does_not_depend_on_the_number_of_threads():
     points, subsets = records(), masks(3)
     one, two = (
         fit_many(points, 3, subsets, rng=np.random.default_rng(0), relocations=4, threads=threads)

@@ -1,4 +1,4 @@
-"""One pass over the data is the textbook E-step and its sums, whichever way it is computed."""
+"""One pass over the data is the textbook E-step with its sums, by numpy and by the compiled loops."""
 
 import os
 import sys
@@ -37,7 +37,7 @@ def random_mixture(k: int, d: int, seed: int = 0) -> Mixture:
 
 
 def random_records(n: int, d: int, *, spread: bool, seed: int = 2) -> Observations:
-    """Weighted records, some of no weight; with a spread, cells of a few records each."""
+    """Return weighted records, some of weight zero. With a spread, they are cells of a few records each."""
     rng = np.random.default_rng(seed)
     points, weights = rng.uniform(-0.7, 0.7, (n, d)), rng.exponential(size=n)
     weights[1::7] = 0.0
@@ -46,7 +46,7 @@ def random_records(n: int, d: int, *, spread: bool, seed: int = 2) -> Observatio
 
 
 def textbook(records: Observations, mixture: Mixture) -> Moments:
-    """The E-step and its sums by scipy's densities, record by record: E[log N] = log N(mean) - tr(Σ⁻¹S)/2."""
+    """Compute the E-step and its sums from scipy's densities of each record: E[log N] = log N(mean) - tr(Σ⁻¹S)/2."""
     n, d = records.points.shape
     rows, columns = np.triu_indices(d)
     spread = np.zeros((n, d, d))
@@ -72,7 +72,7 @@ def textbook(records: Observations, mixture: Mixture) -> Moments:
 
 
 def assert_same(one: Moments, other: Moments, tolerance: float = 1e-10) -> None:
-    """Equal to a relative tolerance; a sum that cancels, relative to the largest of its kind."""
+    """Check equality to a relative tolerance. Sums that cancel are compared relative to the largest of their kind."""
     for name in PARTS:
         got, expected = np.asarray(getattr(one, name)), np.asarray(getattr(other, name))
         atol = tolerance * np.abs(expected).max() if name in ("sums", "squares") else 0.0
@@ -86,7 +86,7 @@ def assert_identical(one: Moments, other: Moments) -> None:
 
 @pytest.fixture(params=["fused", "wide"])
 def way(request, monkeypatch) -> str:
-    """Both ways of computing a pass: compiled, and by numpy's matrix products."""
+    """Run the test with both implementations of a pass: compiled loops, and matrix products of numpy."""
     if request.param == "wide":
         monkeypatch.setattr(kernel, "FUSED_DIMENSIONS", 0)
         monkeypatch.setattr(kernel, "CELLS", 1)  # blocks of 128 records
@@ -106,7 +106,7 @@ def test_a_pass_is_the_textbook_e_step_and_its_sums(way, d, k, n, spread):
     assert_same(one_pass(records, mixture), textbook(records, mixture))
 
 
-def test_a_pass_in_many_dimensions_is_the_textbooks():
+def test_a_pass_in_many_dimensions_is_the_textbook_e_step():
     d = kernel.FUSED_DIMENSIONS + 1
     records, mixture = random_records(600, d, spread=True), random_mixture(3, d)
     assert_same(one_pass(records, mixture), textbook(records, mixture))
@@ -119,15 +119,15 @@ def test_records_a_thousand_deviations_away_lose_no_digits(way):
     assert_same(one_pass(records, mixture), textbook(records, mixture))
 
 
-def test_the_faintest_share_that_a_number_can_hold_is_kept(way):
-    """Shares of e^-100 to e^-700 do not show in any sum but a component's own."""
+def test_extremely_small_responsibilities_are_kept(way):
+    """Responsibilities of e^-100 to e^-700 are visible only in the sums of their own component."""
     for distance in (14.2, 26.5, 37.4):
         mixture = Mixture([0.5, 0.5], [[0.0], [distance]], np.ones((2, 1, 1)))
         moments = one_pass(observe([[0.0]]), mixture)
         assert moments.counts[1] == pytest.approx(np.exp(-(distance**2) / 2), rel=1e-10)
 
 
-def test_a_component_of_weight_zero_gets_nothing_even_where_it_is_the_nearest(way):
+def test_a_component_of_zero_weight_has_no_responsibility_even_if_it_is_the_nearest(way):
     mixture = Mixture([0.5, 0.0, 0.5], [[0.0], [0.9], [0.1]], np.full((3, 1, 1), 1e-6))
     records = observe(np.concatenate([np.full((300, 1), 0.9), [[-0.9]]]))
     moments = one_pass(records, mixture)
@@ -146,11 +146,11 @@ def test_narrow_components_keep_their_digits_in_the_unit_ball(way):
 
 
 @pytest.mark.parametrize(("covariance", "theirs"), [("full", "full"), ("diagonal", "diag"), ("tied", "tied")])
-def test_one_iteration_is_scikit_learns(covariance, theirs):
+def test_one_iteration_equals_that_of_scikit_learn(covariance, theirs):
     mixture = random_mixture(3, 2)
     points = random_mixture(4, 2, seed=5).sample(2000, np.random.default_rng(0))
     model = mixture.to_sklearn().set_params(reg_covar=0.0, covariance_type=theirs)
-    if theirs != "full":  # its factors have another shape: give it a start of its own kind
+    if theirs != "full":  # its factors have another shape, so it needs its own kind of start
         mixture = Mixture(mixture.weights, mixture.means, [np.diag([0.03, 0.05])] * 3)
         root = 1 / np.sqrt([0.03, 0.05])
         model.precisions_cholesky_ = np.tile(root, (3, 1)) if theirs == "diag" else np.diag(root)
@@ -171,7 +171,7 @@ def test_a_pass_takes_plain_points_with_or_without_weights():
     assert_same(em_pass(records.points, mixture), textbook(observe(records.points), mixture))
 
 
-def test_a_pass_that_alone_would_not_repay_numba_is_the_same_without_it(monkeypatch):
+def test_a_small_pass_without_numba_gives_the_same_result(monkeypatch):
     mixture, records = random_mixture(3, 2), random_records(500, 2, spread=True)
     compiled = em_pass(records, mixture)
     monkeypatch.delitem(sys.modules, "privmix.mixture.kernel_numba", raising=False)
@@ -182,7 +182,7 @@ def test_a_pass_that_alone_would_not_repay_numba_is_the_same_without_it(monkeypa
         em_pass(observe(np.zeros((500, 2))), mixture)
 
 
-def test_passes_side_by_side_are_each_as_alone(way):
+def test_stacked_passes_equal_single_passes(way):
     records = [random_records(n, 2, spread=False, seed=n) for n in (10, 700, 300)]
     mixtures = [random_mixture(3, 2, seed) for seed in range(3)]
     together = em_passes(records, Parameters.of(mixtures))
@@ -191,7 +191,7 @@ def test_passes_side_by_side_are_each_as_alone(way):
 
 
 @pytest.mark.parametrize("spread", [False, True], ids=["points", "spread"])
-def test_the_number_of_threads_changes_no_bit(way, spread, monkeypatch):
+def test_the_result_does_not_depend_on_the_number_of_threads(way, spread, monkeypatch):
     monkeypatch.setattr(kernel, "PIECE", 300)
     records, mixture = random_records(4100, 2, spread=spread), random_mixture(4, 2)
     alone = one_pass(records, mixture)
@@ -202,7 +202,7 @@ def test_the_number_of_threads_changes_no_bit(way, spread, monkeypatch):
 
 @pytest.mark.parametrize("spread", [False, True], ids=["points", "spread"])
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_a_pass_over_a_part_sees_its_records_and_its_mixture_alone(d, spread, monkeypatch):
+def test_a_pass_over_a_part_uses_only_its_records_and_mixture(d, spread, monkeypatch):
     monkeypatch.setattr(kernel, "PARTS", 2)
     records = random_records(1000, d, spread=spread)
     records = Observations(records.points, records.weights + 1.0, records.spread)
@@ -219,14 +219,14 @@ def test_a_pass_over_a_part_sees_its_records_and_its_mixture_alone(d, spread, mo
     assert_identical(passes_over_parts(records, ends, Parameters.of(mixtures), threads=3), got)
 
 
-def test_as_many_parts_as_mixtures():
+def test_the_number_of_parts_must_equal_the_number_of_mixtures():
     with pytest.raises(UserError, match="2 mixtures"):
         passes_over_parts(
             random_records(9, 1, spread=False), np.array([0, 9]), Parameters.of([random_mixture(2, 1)] * 2)
         )
 
 
-def test_pieces_of_full_size_are_shared_exactly_too():
+def test_pieces_of_full_size_give_the_same_result_with_threads():
     points = np.random.default_rng(0).normal(size=(3 * kernel.PIECE + 1000, 2)) * 0.3
     records, mixture = observe(points), random_mixture(3, 2)
     alone = one_pass(records, mixture)
@@ -235,7 +235,7 @@ def test_pieces_of_full_size_are_shared_exactly_too():
     np.testing.assert_allclose(alone.sums.sum(axis=0), points.sum(axis=0), rtol=1e-10)
 
 
-def test_an_error_in_one_thread_is_the_callers(monkeypatch):
+def test_an_error_in_a_thread_reaches_the_caller(monkeypatch):
     def broken(*_) -> float:
         raise RuntimeError("a piece failed")
 
@@ -248,12 +248,12 @@ def test_an_error_in_one_thread_is_the_callers(monkeypatch):
     ("said", "threads"),
     [("1", 1), ("3", 3), ("4,2", 4), ("", 1), ("0", 1), ("-2", 1), ("many", 1), ("1.5", 1)],
 )
-def test_threads_are_those_of_the_environment_or_one(said, threads, monkeypatch):
+def test_the_default_number_of_threads_comes_from_the_environment(said, threads, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", said)
     assert default_threads() == threads
 
 
-def test_without_a_word_from_the_environment_there_is_one_thread(monkeypatch):
+def test_the_default_is_one_thread_without_the_environment_variable(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert "OMP_NUM_THREADS" not in os.environ
     assert default_threads() == 1
@@ -271,8 +271,8 @@ def test_a_pass_uses_the_threads_of_the_environment(monkeypatch):
     assert asked == [2]
 
 
-def test_data_and_mixtures_must_fit_together():
-    with pytest.raises(UserError, match="need as many sets of records in 2 dimensions"):
+def test_data_and_mixtures_must_match():
+    with pytest.raises(UserError, match="needs one set of records in 2 dimensions"):
         em_pass(np.zeros((5, 3)), random_mixture(2, 2))
     with pytest.raises(UserError, match="2 mixtures"):
         em_passes([observe(np.zeros((5, 2)))], Parameters.of([random_mixture(2, 2)] * 2))
@@ -284,7 +284,7 @@ def test_a_covariance_that_is_not_positive_definite_is_refused():
         em_passes([observe(np.zeros((5, 2)))], flat)
 
 
-def test_distinct_places_and_their_index_give_the_records_back():
+def test_distinct_records_and_their_index_restore_the_records():
     rng = np.random.default_rng(0)
     points = rng.integers(-2, 3, (400, 3)) / 4
     half = rng.integers(0, 2, (400, 3)) / 8
@@ -299,7 +299,7 @@ def test_distinct_places_and_their_index_give_the_records_back():
         assert places.points[:, 0].tolist() == sorted(places.points[:, 0])
 
 
-def test_compress_changes_nothing_but_the_rows():
+def test_compress_changes_only_the_number_of_rows():
     rng = np.random.default_rng(0)
     points, weights = rng.integers(-3, 4, (500, 2)) / 10, rng.integers(0, 3, 500).astype(float)
     weights[points[:, 0] == 0.3] = 0.0
@@ -311,7 +311,7 @@ def test_compress_changes_nothing_but_the_rows():
     assert_same(em_pass(full, random_mixture(3, 2)), em_pass(merged, random_mixture(3, 2)), 1e-12)
 
 
-def test_compress_keeps_boxes_of_one_centre_and_two_sizes_apart():
+def test_compress_does_not_merge_boxes_of_different_size():
     corner = np.array([[0.1, 0.1], [0.2, 0.2], [0.1, 0.1]])
     assert sorted(compress(observe_boxes(-corner, corner)).weights) == [1, 2]
 
@@ -333,7 +333,7 @@ def test_aggregate_keeps_total_moments_and_shares_responsibilities():
     assert_same(em_pass(full, one), em_pass(gathered, one), 1e-12)
 
 
-def test_aggregates_of_aggregates_are_aggregates():
+def test_aggregating_twice_equals_aggregating_once():
     full = observe(np.random.default_rng(0).normal(size=(300, 2)))
     cells = np.arange(300) % 12
     twice = aggregate(aggregate(full, cells), np.arange(12) % 3)
@@ -342,12 +342,12 @@ def test_aggregates_of_aggregates_are_aggregates():
     np.testing.assert_allclose(twice.spread, once.spread, rtol=1e-12, atol=1e-14)
 
 
-def test_aggregate_needs_one_integer_for_each_record():
+def test_aggregate_needs_one_integer_per_record():
     with pytest.raises(UserError, match="one integer cell id"):
         aggregate(observe(np.zeros((3, 1))), np.zeros(3))
 
 
-def test_other_units_move_and_stretch_points_and_spread_alike():
+def test_normalising_transforms_points_and_spread_consistently():
     rng = np.random.default_rng(0)
     points, cells = rng.normal(size=(300, 3)), np.arange(300) % 9
     centre, scale = np.array([3.0, -1.0, 0.0]), np.array([0.5, 20.0, 1.0])
@@ -357,7 +357,7 @@ def test_other_units_move_and_stretch_points_and_spread_alike():
     np.testing.assert_allclose(moved.spread, expected.spread, rtol=1e-12, atol=1e-12)
 
 
-def test_a_systematic_sample_draws_each_record_as_its_weight_earns_to_within_one():
+def test_a_systematic_sample_draws_each_record_in_proportion_to_its_weight():
     weights = np.array([0.0, 1.0, 3.0, 96.0] * 25)
     observations = observe(np.arange(100.0)[:, None], weights)
     for seed in range(20):
@@ -368,9 +368,9 @@ def test_a_systematic_sample_draws_each_record_as_its_weight_earns_to_within_one
         assert not draws[weights == 0].any()
 
 
-def test_a_draw_between_two_records_never_takes_one_of_no_weight():
+def test_a_sample_never_draws_a_record_of_zero_weight():
     class First:
-        """Random numbers that put the draws at the very beginning of their shares."""
+        """Return random numbers that put each draw at the very start of its interval."""
 
         def random(self) -> float:
             return 0.0
@@ -381,7 +381,7 @@ def test_a_draw_between_two_records_never_takes_one_of_no_weight():
     assert drawn.points[:, 0].tolist() == [1.0, 4.0]
 
 
-def test_a_systematic_sample_is_right_on_average():
+def test_a_systematic_sample_is_unbiased():
     weights = np.array([5.0, 1.0, 0.0, 2.0, 0.5, 1.5, 3.0])
     observations, rng = observe(np.arange(7.0)[:, None], weights), np.random.default_rng(0)
     draws = np.zeros(7)
@@ -403,7 +403,7 @@ def test_boxes_need_ordered_corners():
         observe_boxes(np.zeros((3, 2)), np.ones((3, 1)))
 
 
-def test_a_box_of_no_size_is_a_point():
+def test_a_box_of_size_zero_is_a_point():
     points = np.random.default_rng(0).normal(size=(20, 3))
     boxes = observe_boxes(points, points)
     np.testing.assert_array_equal(boxes.points, points)

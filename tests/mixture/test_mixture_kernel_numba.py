@@ -1,4 +1,4 @@
-"""The compiled loops: their own exp and log, the softmax in parts, and a cache that spares every later process."""
+"""The compiled loops: their exp and log, the parts of the softmax, and the cache for later processes."""
 
 import json
 import os
@@ -23,12 +23,12 @@ def wide(values: np.ndarray) -> np.ndarray:
 
 
 def random_joint(k: int, n: int = BLOCKS_AND_A_BIT, seed: int = 0) -> np.ndarray:
-    """Log joint densities of very different size, one component a row."""
+    """Draw log joint densities of very different size, with one component per row."""
     rng = np.random.default_rng(seed)
     return rng.normal(-20, 30, (k, n))
 
 
-def test_exponential_is_right_to_the_last_digits_over_its_whole_range():
+def test_exponential_is_accurate_over_its_whole_range():
     x = np.concatenate([-np.logspace(-18, np.log10(707.99), 4000), np.linspace(-40, 0, 4001)])
     got = np.array([kernel_numba.exponential(each) for each in x])
     assert np.abs(wide(got) / np.exp(wide(x)) - 1).max() < FEW_UNITS
@@ -36,11 +36,11 @@ def test_exponential_is_right_to_the_last_digits_over_its_whole_range():
 
 
 @pytest.mark.parametrize("x", [-708.0, -708.5, -745.0, -1e5, LOG_ZERO, 2 * LOG_ZERO, -np.inf])
-def test_exponential_of_what_is_below_the_normal_numbers_is_zero(x):
+def test_exponential_is_zero_below_the_normal_numbers(x):
     assert kernel_numba.exponential(x) == 0.0
 
 
-def test_logarithm_is_right_to_the_last_digits_of_every_sum_of_shares():
+def test_logarithm_is_accurate_for_every_sum_of_shares():
     x = np.concatenate(
         [np.linspace(np.sqrt(0.5), 4, 5000), np.logspace(0, 12, 3000), 1 + np.logspace(-15, -1, 500)]
     )
@@ -78,7 +78,7 @@ def test_log_joints_of_boxes_lose_half_the_trace_of_their_spread():
 
 
 @pytest.mark.parametrize("k", [1, 2, 5])
-def test_log_sums_leave_out_the_component_they_are_told_to(k):
+def test_log_sums_leave_out_the_given_component(k):
     joint = random_joint(k)
     out = np.empty(joint.shape[1])
     for without in range(-1, k if k > 1 else 0):
@@ -88,7 +88,7 @@ def test_log_sums_leave_out_the_component_they_are_told_to(k):
 
 
 @pytest.mark.parametrize("k", [2, 3, 6])
-def test_removal_costs_are_what_the_weighted_log_sums_lose(k):
+def test_removal_costs_are_the_loss_of_the_weighted_log_sums(k):
     joint = random_joint(k)
     joint[0] = np.where(np.arange(joint.shape[1]) % 5 == 0, LOG_ZERO, joint[0])
     weights = np.random.default_rng(1).exponential(size=joint.shape[1])
@@ -100,7 +100,7 @@ def test_removal_costs_are_what_the_weighted_log_sums_lose(k):
         assert costs[gone] == pytest.approx(lost, rel=1e-9)
 
 
-def test_a_component_that_explains_nothing_costs_nothing_and_the_only_other_one_everything():
+def test_removing_an_unused_component_costs_nothing():
     joint = np.array([[-3.0, -1.0], [LOG_ZERO, LOG_ZERO]])
     costs = np.zeros(2)
     kernel_numba.removal_costs(joint, np.ones(2), costs)
@@ -161,7 +161,7 @@ def run(script: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_only_the_first_of_all_processes_compiles(tmp_path):
+def test_only_the_first_process_compiles(tmp_path):
     hits, misses, first = json.loads(run(FIT_TWICE, NUMBA_CACHE_DIR=str(tmp_path)))
     assert (hits, misses) == (0, 1)
     kinds = {path.suffix for path in tmp_path.rglob("*") if "fused_pass" in path.name}

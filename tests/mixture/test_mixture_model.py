@@ -45,7 +45,7 @@ def test_far_points_have_density_minus_infinity_and_never_nan():
     assert (shares[:, 2] == 0).all()
 
 
-def test_samples_have_the_mixtures_moments():
+def test_samples_have_the_moments_of_the_mixture():
     mixture = random_mixture(3, 2, seed=4)
     points = mixture.sample(200_000, np.random.default_rng(0))
     mean = mixture.weights @ mixture.means
@@ -63,7 +63,7 @@ def test_samples_come_in_random_order():
     assert 400 < (labels[1:] != labels[:-1]).sum() < 600
 
 
-def test_restored_is_the_density_in_original_units():
+def test_restore_gives_the_density_in_original_units():
     mixture = random_mixture(3, 2)
     centre, scale = np.array([40.0, -90.0]), np.array([0.01, 0.02])
     points = mixture.sample(50, np.random.default_rng(0))
@@ -81,7 +81,7 @@ scales = st.floats(0.01, 100).flatmap(lambda size: st.sampled_from([size, -size]
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(max_examples=50, deadline=None)
-def test_normalised_is_the_density_of_the_normalised_points_and_restored_undoes_it(centre, scale, seed):
+def test_normalise_gives_the_density_of_normalised_points_and_restore_undoes_it(centre, scale, seed):
     mixture = random_mixture(3, 2, seed)
     points = mixture.sample(20, np.random.default_rng(seed))
     normalised = mixture.normalise(centre, scale)
@@ -97,7 +97,7 @@ def test_normalised_is_the_density_of_the_normalised_points_and_restored_undoes_
     np.testing.assert_allclose(back.weights, mixture.weights, rtol=1e-14)
 
 
-def test_one_number_is_a_centre_or_scale_for_every_coordinate():
+def test_a_number_as_centre_or_scale_applies_to_every_coordinate():
     mixture = random_mixture(2, 3)
     np.testing.assert_array_equal(
         mixture.normalise(1, 2).covariances, mixture.normalise([1] * 3, [2] * 3).covariances
@@ -116,14 +116,14 @@ def test_one_number_is_a_centre_or_scale_for_every_coordinate():
         (0.0, [1.0, 1, 1]),
     ],
 )
-def test_axes_that_are_no_change_of_units_are_refused(method, centre, scale):
+def test_an_invalid_centre_or_scale_is_refused(method, centre, scale):
     with pytest.raises(UserError, match="centre and scale must"):
         method(random_mixture(2, 2), centre, scale)
 
 
 @pytest.mark.parametrize(("kind", "theirs"), [("full", "full"), ("diagonal", "diag"), ("tied", "tied")])
 @pytest.mark.parametrize(("k", "d"), [(1, 1), (3, 2), (2, 4)])
-def test_criteria_and_parameter_counts_are_scikit_learns(kind, theirs, k, d):
+def test_criteria_and_parameter_counts_equal_those_of_scikit_learn(kind, theirs, k, d):
     points = np.random.default_rng(0).normal(size=(200, d))
     model = GaussianMixture(k, covariance_type=theirs, random_state=0).fit(points)
     mixture = Mixture.from_sklearn(model)
@@ -132,13 +132,13 @@ def test_criteria_and_parameter_counts_are_scikit_learns(kind, theirs, k, d):
     assert mixture.aic(points, covariance=kind) == pytest.approx(model.aic(points), rel=1e-10)
 
 
-def test_full_covariances_are_what_is_counted_unless_told():
+def test_parameter_counts_are_for_full_covariances_by_default():
     mixture = random_mixture(3, 2)
     assert mixture.n_parameters() == 2 + 3 * 2 + 3 * 3
     points = mixture.sample(10, np.random.default_rng(0))
     assert mixture.bic(points) == mixture.bic(points, covariance="full")
     assert mixture.aic(points) == mixture.aic(points, covariance="full")
-    with pytest.raises(UserError, match="full, diagonal, tied, but 'diag'"):
+    with pytest.raises(UserError, match="full, diagonal, tied, but is 'diag'"):
         mixture.bic(points, covariance="diag")
 
 
@@ -151,7 +151,7 @@ def test_a_weighted_criterion_is_that_of_the_repeated_points():
     assert mixture.aic(points, counts) == pytest.approx(mixture.aic(repeated), rel=1e-12)
 
 
-def test_an_impossible_point_counts_only_with_weight():
+def test_a_point_of_density_zero_counts_only_with_weight():
     mixture, points = random_mixture(2, 1), np.array([[0.0], [1e300]])
     assert mixture.bic(points) == np.inf
     assert mixture.bic(points, [1.0, 0.0]) == mixture.bic(points[:1])
@@ -217,12 +217,12 @@ def test_an_invalid_mixture_is_refused_with_a_sentence(weights, means, covarianc
         Mixture(weights, means, covariances)
 
 
-def test_only_rounding_is_renormalised():
+def test_weights_are_renormalised_only_within_rounding():
     mixture = Mixture([0.1] * 10, np.zeros((10, 1)), np.ones((10, 1, 1)))
     assert mixture.weights.sum() == pytest.approx(1, abs=1e-15)
 
 
-def test_rounding_in_the_symmetry_of_a_covariance_is_averaged_away():
+def test_asymmetry_from_rounding_is_averaged():
     covariance = np.array([[2.0, 0.5 + 1e-12], [0.5, 1.0]])
     found = Mixture([1.0], [[0.0, 0.0]], [covariance]).covariances[0]
     assert found[0, 1] == found[1, 0] == pytest.approx(0.5 + 5e-13, abs=1e-16)
@@ -236,7 +236,7 @@ def test_a_mixture_cannot_be_changed_in_place():
             part[0] = 0
 
 
-def test_a_mixture_does_not_change_with_the_arrays_it_was_made_of():
+def test_a_mixture_copies_its_arrays():
     weights, means, covariances = np.ones(1), np.zeros((1, 2)), np.eye(2)[None].copy()
     mixture = Mixture(weights, means, covariances)
     weights[0], means[0], covariances[0] = 0.5, 7.0, 9.0
@@ -260,7 +260,7 @@ def test_integer_read_only_and_strided_arrays_make_the_same_mixture():
     )
 
 
-def test_no_points_have_no_density():
+def test_zero_points_give_empty_results():
     mixture = random_mixture(3, 2)
     assert mixture.log_density(np.empty((0, 2))).shape == (0,)
     assert mixture.responsibilities(np.empty((0, 2))).shape == (0, 3)

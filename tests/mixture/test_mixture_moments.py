@@ -108,7 +108,7 @@ def test_a_bad_floor_is_refused(floor):
 @pytest.mark.parametrize(
     "counts", [[-3.0, 0.0, 1e-30], [5.0, 0.0, -2.0], [0.0, 0.0, 0.0], [1e-300, 1.0, 2.0]]
 )
-def test_noised_moments_of_no_data_still_give_a_mixture(counts, prior):
+def test_noisy_moments_always_give_a_mixture(counts, prior):
     rng = np.random.default_rng(0)
     moments = Moments(np.array(counts), rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 2)), 0.0, 3.0)
     mixture = estimate(moments, floor=np.full(2, 1e-4), prior=prior)
@@ -118,7 +118,7 @@ def test_noised_moments_of_no_data_still_give_a_mixture(counts, prior):
         np.testing.assert_allclose(mixture.weights, 1 / 3)
 
 
-def test_a_component_without_count_takes_the_pooled_shape_and_no_weight():
+def test_a_component_without_count_gets_the_pooled_covariance_and_zero_weight():
     moments, points, _ = random_moments()
     emptied = Moments(
         np.append(moments.counts, 0.0),

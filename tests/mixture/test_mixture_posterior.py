@@ -1,4 +1,4 @@
-"""The conjugate posterior: its formulas against brute force, its draws against scipy."""
+"""The conjugate posterior: formulas compared with brute force, draws compared with scipy."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def _statistics(points):
 
 
 def test_the_posterior_is_prior_times_likelihood():
-    """Up to one constant, over random parameters: log posterior density against log prior plus log likelihood."""
+    """The log posterior density is log prior plus log likelihood up to one constant, at random parameters."""
     points = _generator(1).normal(0.2, 0.5, (30, 2))
     found = posterior(*_statistics(points), PRIOR)
     differences = []
@@ -44,7 +44,7 @@ def test_weights_follow_the_dirichlet():
 
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_draws_of_the_inverse_wishart_have_its_moments(d):
-    """Mean S/(ν - d - 1), and the law of a diagonal entry: inverse gamma (Kolmogorov-Smirnov, false alarm 1e-6)."""
+    """The mean is S/(ν - d - 1); a diagonal entry is inverse gamma (Kolmogorov-Smirnov, false alarm 1e-6)."""
     freedom, root = d + 6.0, np.tril(_generator(2).normal(size=(d, d))) + 2 * np.eye(d)
     scale = root @ root.T
     draws = sample_inverse_wishart(
@@ -59,7 +59,7 @@ def test_draws_of_the_inverse_wishart_have_its_moments(d):
     )
 
 
-def test_draws_have_the_posteriors_means():
+def test_draws_have_the_means_of_the_posterior():
     points = _generator(4).normal(0.2, 0.5, (50, 2))
     one = posterior(*_statistics(points), PRIOR)
     many = posterior(*(np.repeat(part[None], 4000, axis=0) for part in _statistics(points)), PRIOR)
@@ -69,7 +69,7 @@ def test_draws_have_the_posteriors_means():
     assert covariances.mean(axis=0) == pytest.approx(one.mean_covariances, abs=0.01)
 
 
-def test_statistics_of_no_data_still_give_a_posterior():
+def test_noisy_statistics_always_give_a_posterior():
     found = posterior(np.array([-5.0]), np.array([[3.0, 1.0]]), np.array([[[-1.0, 4.0], [4.0, 2.0]]]), PRIOR)
     assert np.linalg.eigvalsh(found.scales).min() >= PRIOR.scale * (1 - 1e-9)
     assert all(np.isfinite(part).all() for part in found.draw(_generator(6)))

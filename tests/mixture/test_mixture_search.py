@@ -1,4 +1,4 @@
-"""Merging and splitting of components: moments kept, the cheapest pair first."""
+"""Merging and splitting of components keep the moments, and merging takes the cheapest pair first."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_reduction_keeps_mean_and_covariance(components):
         assert kept == pytest.approx(before, abs=1e-12)
 
 
-def test_copies_of_a_component_come_together_and_cost_nothing():
+def test_merging_copies_of_a_component_costs_nothing():
     mixture = _random(3)
     twice = Mixture(
         np.concatenate([mixture.weights * 0.3, mixture.weights * 0.7]),
@@ -60,7 +60,7 @@ def test_components_without_weight_can_be_merged():
     assert reduce_components(mixture, 1).weights == pytest.approx([1.0])
 
 
-def test_reduction_to_nothing_is_refused():
+def test_reduction_to_zero_components_is_refused():
     with pytest.raises(UserError, match="at least 1"):
         reduce_components(_random(), 0)
 
@@ -74,8 +74,8 @@ def test_splitting_keeps_mean_and_covariance():
             assert kept == pytest.approx(before, abs=1e-12)
 
 
-def test_what_was_split_is_merged_again():
-    """The halves of one component are closer to each other than components that stand apart."""
+def test_split_components_are_merged_again():
+    """The halves of one component are closer to each other than separate components."""
     means = np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     mixture = Mixture(np.full(3, 1 / 3), means, np.stack([np.eye(2) * 1e-2] * 3))
     again = reduce_components(split_components(mixture, 3, FLOOR), 3)

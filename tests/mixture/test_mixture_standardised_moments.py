@@ -1,4 +1,4 @@
-"""Clipped standardised moments against their definition, record by record."""
+"""Clipped standardised moments, compared with their definition for each record."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def _by_definition(points, mixture, radius):
 
 
 @pytest.mark.parametrize(("dimensions", "components"), [(1, 1), (2, 4), (5, 3)])
-def test_the_pass_is_its_definition(dimensions, components):
+def test_the_pass_matches_its_definition(dimensions, components):
     points = clusters(300, dimensions)
     generator = np.random.Generator(np.random.PCG64(1))
     mixture = public_start(points.min(0), points.max(0), components, generator)
@@ -39,7 +39,7 @@ def test_the_pass_is_its_definition(dimensions, components):
 
 
 def _both_ways(monkeypatch, *arguments, **options):
-    """The pass by numpy, and by the compiled loop."""
+    """Run the pass by numpy and by the compiled loop."""
     monkeypatch.setattr(standardised_moments, "WORTH_COMPILING", np.inf)
     plain = standardised_pass(*arguments)
     monkeypatch.setattr(standardised_moments, "WORTH_COMPILING", 0)
@@ -47,7 +47,7 @@ def _both_ways(monkeypatch, *arguments, **options):
 
 
 def _narrow(points, components):
-    """Components about some of the records, of which a record belongs to few."""
+    """Return components around some of the records, such that each record belongs to few of them."""
     means = points[:: len(points) // components][:components]
     shape = np.eye(points.shape[1]) + 0.3
     weights = np.arange(1.0, components + 1)
@@ -71,7 +71,7 @@ def test_the_compiled_pass_is_the_plain_one(monkeypatch, dimensions, components,
 
 
 @pytest.mark.parametrize("weights", [[1.0, 0.0], [0.5, 0.5]])
-def test_the_compiled_pass_takes_empty_components_and_records_far_from_all(monkeypatch, weights):
+def test_the_compiled_pass_accepts_empty_components_and_distant_records(monkeypatch, weights):
     mixture = Mixture(np.array(weights), np.array([[0.5], [-0.5]]), np.full((2, 1, 1), 1e-12))
     plain, fused = _both_ways(monkeypatch, observe(np.array([[0.9], [0.5], [-0.5]])), mixture, 3.0)
     assert fused.counts == pytest.approx(plain.counts, abs=1e-9)
@@ -90,7 +90,7 @@ def test_the_compiled_pass_does_not_depend_on_threads(monkeypatch):
     assert (one.squares == many.squares).all()
 
 
-def test_equal_records_may_be_merged_and_blocks_do_not_matter():
+def test_merging_equal_records_and_the_block_size_do_not_matter():
     points = np.repeat(clusters(3000), 3, axis=0)
     mixture = public_start(points.min(0), points.max(0), 3, np.random.Generator(np.random.PCG64(1)))
     every = standardised_pass(observe(points), mixture, 3.0)
@@ -99,7 +99,7 @@ def test_equal_records_may_be_merged_and_blocks_do_not_matter():
     assert every.counts.sum() == pytest.approx(len(points))
 
 
-def test_a_component_without_weight_gets_nothing():
+def test_a_component_of_zero_weight_has_zero_moments():
     mixture = Mixture(np.array([1.0, 0.0]), np.zeros((2, 2)), np.stack([np.eye(2)] * 2))
     passed = standardised_pass(observe(clusters(100)), mixture, 3.0)
     assert passed.counts == pytest.approx([100, 0])
@@ -121,7 +121,7 @@ def test_records_known_as_boxes_are_refused():
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 10, 30])
-def test_clipping_shrinks_a_gaussian_by_the_stated_factor(dimensions):
+def test_clipping_reduces_the_variance_of_a_gaussian_by_the_stated_factor(dimensions):
     from scipy.special import gammainc
 
     radius = np.sqrt(dimensions) + 1.0

@@ -1,4 +1,4 @@
-"""A fit over batches that are read again in every pass is the fit of all of them, and never holds them."""
+"""A fit to a stream equals the fit to all its records in memory, but holds only a few batches at a time."""
 
 import time
 import tracemalloc
@@ -27,7 +27,7 @@ FLOOR = np.full(2, 1e-6)
 
 
 def records(n: int, seed: int = 0) -> np.ndarray:
-    """Records in the order that merging equal ones gives, which is that of their coordinates."""
+    """Draw records sorted by their coordinates, as they are after merging equal ones."""
     rng = np.random.default_rng(seed)
     centres = rng.uniform(-3, 3, (5, 2)) + np.array([100.0, -20.0])
     points = centres[rng.integers(5, size=n)] + rng.normal(0, 0.3, (n, 2))
@@ -39,7 +39,7 @@ def batches(points: np.ndarray, rows: int) -> Callable[[], Iterator[np.ndarray]]
 
 
 def assert_same(one: FitResult, other: FitResult) -> None:
-    """The same but for rounding, which may also change the order of components."""
+    """Check equality up to rounding, which may also change the order of components."""
     orders = [np.argsort(each.mixture.means[:, 0]) for each in (one, other)]
     for name in ("weights", "means", "covariances"):
         got, expected = (
@@ -52,7 +52,7 @@ def assert_same(one: FitResult, other: FitResult) -> None:
 
 @dataclass
 class Blocks:
-    """Weighted records in blocks."""
+    """Weighted records in several blocks."""
 
     parts: list[Observations]
 
@@ -77,13 +77,13 @@ def test_a_stream_knows_its_size_mean_and_covariance(rows):
     np.testing.assert_allclose(covariance, np.cov(points.T, ddof=0), rtol=1e-11)
 
 
-def test_its_covariance_keeps_its_digits_far_from_the_origin():
+def test_the_covariance_of_a_stream_is_accurate_far_from_the_origin():
     points = records(1000)
     _, covariance = stream_batches(batches(points + 1e8, 64)).covariance()
     np.testing.assert_allclose(covariance, np.cov(points.T, ddof=0), rtol=1e-7)
 
 
-def test_units_of_units_are_units():
+def test_normalising_a_stream_twice_combines_the_units():
     points = records(300)
     once = stream_batches(batches(points, 70)).normalise(np.array([100.0, -20.0]), np.array([2.0, 0.5]))
     twice = once.normalise(np.array([3.0, -1.0]), np.array([10.0, 4.0]))
@@ -119,7 +119,7 @@ def test_the_size_of_the_batches_does_not_matter():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_few_batches_are_alive_at_once(threads):
+def test_few_batches_are_in_memory_at_once(threads):
     points, alive, most = records(20_000), 0, 0
 
     def gone() -> None:
@@ -137,7 +137,7 @@ def test_few_batches_are_alive_at_once(threads):
 
     result = fit(stream_batches(counted), 3, rng=np.random.default_rng(0), relocations=4, threads=threads)
     assert result.converged
-    assert most <= 3  # of a hundred: one being made, one being read
+    assert most <= 3  # of a hundred batches: the new one and the one in use
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -178,7 +178,7 @@ def test_reading_does_not_run_ahead_of_slow_threads(monkeypatch):
     mixture = Mixture([1.0], [[100.0, -20.0]], [np.eye(2)])
     em_passes([stream], Parameters.of([mixture]), threads=2)
     assert read == len(done) == 60
-    assert most <= 6  # two waiting or running for each thread, one being read, one not yet counted
+    assert most <= 6  # two waiting or running per thread, one being read, one not yet counted
 
 
 @pytest.mark.parametrize("size", [1, 10, 137, 299])
@@ -205,7 +205,7 @@ def test_a_sample_larger_than_a_stream_is_all_of_it():
     np.testing.assert_array_equal(drawn.weights, 1.0)
 
 
-def test_empty_batches_are_passed_over():
+def test_empty_batches_are_skipped():
     points = records(200)
     parts = [np.empty((0, 2)), points[:150], np.empty((0, 2)), points[150:], np.empty((0, 2))]
     assert_same(
@@ -235,13 +235,13 @@ def test_a_stream_that_can_be_read_only_once_is_refused():
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e200])
-def test_a_batch_with_numbers_that_are_none_is_refused(wrong):
+def test_a_batch_with_invalid_numbers_is_refused(wrong):
     parts = [records(50), np.array([[0.0, wrong]])]
     with pytest.raises(UserError, match="finite numbers"):
         stream_batches(lambda: parts)
 
 
-def test_what_is_no_stream_of_records_is_refused():
+def test_an_invalid_stream_is_refused():
     with pytest.raises(UserError, match="holds no record"):
         stream_batches(list)
     with pytest.raises(UserError, match="holds no record"):
@@ -257,7 +257,7 @@ def test_fewer_records_than_components_are_refused():
         fit(stream_batches(lambda: [np.eye(3)]), 4, rng=np.random.default_rng(0))
 
 
-def test_a_clean_parquet_is_fitted_without_being_read_whole(tmp_path):
+def test_a_clean_parquet_is_fitted_in_batches(tmp_path):
     points = records(3000) / 200
     train = np.random.default_rng(1).random(3000) < 0.7
     path, domain = tmp_path / "clean.parquet", make_domain()

@@ -1,10 +1,11 @@
-"""Attribute inference: the attacker knows all coordinates of a record except one, tries every value of that one, and
-takes the value with the highest density (Fredrikson et al. 2015; Yeom et al. 2018).
+"""Attribute inference: the attacker knows all coordinates of a record except one, and guesses the most likely value.
 
-The values are a public grid: cells of twice the resolution over the public bounds, or `MOST_CELLS` wider ones. The
-score of a cell is its probability given the known coordinates, which a mixture has in closed form. A guess hits if it
-is the true cell. Members are compared with records that the model has not seen, whose hit rate anybody who knows the
-population reaches; and with a baseline that always guesses the most common cell among held-out records.
+The attacker tries every value of the missing coordinate and takes the one with the highest density (Fredrikson et al.
+2015; Yeom et al. 2018). The values are a public grid: cells of twice the resolution over the public bounds, or
+`MOST_CELLS` wider ones. The score of a cell is its probability given the known coordinates, which a mixture has in
+closed form. A guess is a hit if it is the true cell. The hit rate on members is compared with two others: that on
+held-out records, which knowledge of the population is enough to reach, and that of a baseline that always guesses the
+most common cell among held-out records.
 """
 
 from dataclasses import dataclass
@@ -16,26 +17,26 @@ from privmix.artefacts.domain import Domain
 from privmix.mixture.model import Mixture
 
 MOST_CELLS = 100
-MOST_RECORDS = 400  # of members, and of others
+MOST_RECORDS = 400  # members, and as many others
 LEAST_RECORDS = 20
 ONE_COORDINATE = (
-    "there is no attribute to infer: with one coordinate alone nothing of a record is known to guess it from"
+    "attribute inference needs at least two coordinates: one to guess, and another to guess it from"
 )
-TOO_FEW = f"fewer than {LEAST_RECORDS} members or held-out records are too few to measure attribute inference"
+TOO_FEW = f"attribute inference needs at least {LEAST_RECORDS} members and {LEAST_RECORDS} held-out records"
 
 
 @dataclass(frozen=True)
 class AttributeScores:
-    """Shares of right guesses, on average over the coordinates."""
+    """Shares of correct guesses, averaged over the coordinates."""
 
     members: float
     others: float
     baseline: float
-    low: float  # 95 % interval of members less others
+    low: float  # 95 % interval of members minus others
     high: float
 
     def metrics(self) -> dict[str, float]:
-        """The numbers by name."""
+        """Return the scores by metric."""
         return {
             "attribute_members_hit_rate": self.members,
             "attribute_others_hit_rate": self.others,
@@ -47,7 +48,7 @@ class AttributeScores:
 
 
 def reason_not_measured(clean: CleanData) -> str | None:
-    """Why attribute inference cannot be measured here, in a sentence; None where it can."""
+    """Return a sentence that says why attribute inference cannot be measured on this data, or None if it can."""
     if clean.points.shape[1] < 2:
         return ONE_COORDINATE
     if min(clean.train.sum(), (~clean.train).sum()) < LEAST_RECORDS:
@@ -56,7 +57,7 @@ def reason_not_measured(clean: CleanData) -> str | None:
 
 
 def infer_attributes(mixture: Mixture, clean: CleanData, rng: np.random.Generator) -> AttributeScores:
-    """Guess every coordinate in turn, of some members and of some held-out records."""
+    """Guess each coordinate in turn for some members and some held-out records."""
     domain, population = clean.info.domain, clean.points[~clean.train]
     members, others = (
         rng.permutation(np.flatnonzero(side))[:MOST_RECORDS] for side in (clean.train, ~clean.train)
@@ -73,7 +74,7 @@ def infer_attributes(mixture: Mixture, clean: CleanData, rng: np.random.Generato
 
 
 def correct_guesses(mixture: Mixture, points: np.ndarray, domain: Domain) -> np.ndarray:
-    """Whether the most probable cell of each coordinate, given the others, is the true one, (n, d)."""
+    """Return whether the most probable cell of each coordinate, given the others, is the true cell, (n, d)."""
     truth = cell_numbers(points, domain)
     precision = np.linalg.inv(mixture.covariances)
     away = points[:, None, :] - mixture.means
@@ -84,7 +85,7 @@ def correct_guesses(mixture: Mixture, points: np.ndarray, domain: Domain) -> np.
         fixed = np.log(mixture.weights) + np.linalg.slogdet(precision)[1] / 2
     for axis, edges in enumerate(_edges(domain)):
         own = precision[:, axis, axis]
-        # The other coordinates' density, and the conditional mean and width of this one, in each Gaussian.
+        # For each component: the density of the other coordinates, and the conditional mean and width of this one.
         rest = fixed - np.log(own) / 2 - (distance - pull[:, :, axis] ** 2 / own) / 2
         share = np.exp(rest - rest.max(axis=1, keepdims=True))
         middle = points[:, axis, None] - pull[:, :, axis] / own
@@ -95,7 +96,7 @@ def correct_guesses(mixture: Mixture, points: np.ndarray, domain: Domain) -> np.
 
 
 def cell_numbers(points: np.ndarray, domain: Domain) -> np.ndarray:
-    """The number of each coordinate's cell, (n, d)."""
+    """Return the number of the cell of each coordinate, (n, d)."""
     columns = [
         np.clip(np.searchsorted(edges, points[:, axis], side="right") - 1, 0, len(edges) - 2)
         for axis, edges in enumerate(_edges(domain))
@@ -112,7 +113,7 @@ def _edges(domain: Domain) -> list[np.ndarray]:
 
 
 def _clustered_mean(values: np.ndarray, person: np.ndarray) -> tuple[float, float]:
-    """The mean, and its variance where the records of one person belong together (linearised)."""
+    """Return the mean and its variance when the records of a person form a cluster (linearised)."""
     whose = number_persons(person)
     parts = np.bincount(whose, (values - values.mean()) / len(values))
     people = len(parts)
@@ -120,7 +121,10 @@ def _clustered_mean(values: np.ndarray, person: np.ndarray) -> tuple[float, floa
 
 
 def _normal_cdf(z: np.ndarray) -> np.ndarray:
-    """Φ(z) to 8 in 100 million (Abramowitz and Stegun 1964, 26.2.17): no job pays half a second for scipy."""
+    """Compute Φ(z) with an error below 8e-8 (Abramowitz and Stegun 1964, 26.2.17).
+
+    Importing scipy for this would take half a second.
+    """
     t = 1 / (1 + 0.2316419 * np.abs(z))
     series = (0.319381530, -0.356563782, 1.781477937, -1.821255978, 1.330274429)
     tail = np.zeros_like(t)

@@ -1,1 +1,1 @@
-"""How good a fitted model is."""
+"""Evaluation: how well a fitted model describes records."""

@@ -1,4 +1,4 @@
-"""Log-likelihood of training and held-out records: how well a model describes records that it has not seen, in nats."""
+"""Log-likelihood of training and held-out records, in nats per record."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from privmix.artefacts.clean import CleanData, number_persons
 
 
 def mean_log_likelihood(log_densities: np.ndarray, person: np.ndarray | None = None) -> float:
-    """Mean log density per record; with `person`, the mean over people of their records' mean."""
+    """Compute the mean log density per record or, with `person`, the mean over persons of the mean of their records."""
     if person is None:
         return float(log_densities.mean())
     owner = number_persons(person)
@@ -14,7 +14,7 @@ def mean_log_likelihood(log_densities: np.ndarray, person: np.ndarray | None = N
 
 
 def likelihoods(members: np.ndarray, others: np.ndarray, clean: CleanData, unit: str) -> dict[str, float]:
-    """The mean log density of held-out and of training records, by metric; over people where they are the unit."""
+    """Compute the mean log density of held-out and training records, by metric: per person if that is the unit."""
     train, by_person = clean.train, unit == "person"
     return {
         "holdout_loglik": mean_log_likelihood(others, clean.person[~train] if by_person else None),

@@ -1,1 +1,1 @@
-"""Gaussian mixtures and how to fit them. This package knows nothing of privacy."""
+"""Gaussian mixtures and how to fit them. This package adds no noise and knows nothing about privacy."""

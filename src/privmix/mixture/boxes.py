@@ -1,16 +1,16 @@
 """Fit a mixture to boxes with counts: the cells of a grid, or the leaves of a tree.
 
-A fit has three cheap steps. The search runs on whole boxes, one row and one set of responsibilities per box
-(`moments.observe_boxes`). EM then continues on boxes cut into parts: the objective of whole boxes is a lower bound
-of the mean log-density over them, and every cut tightens it (Jensen), so that components can share a box. Last,
-the variance that comes from spreading a count over its box is subtracted from the covariances.
+A fit has three cheap steps. First, the search runs on whole boxes, with one row and one set of responsibilities per
+box (`moments.observe_boxes`). Second, EM continues on boxes cut into parts. The objective of whole boxes is a lower
+bound of the mean log-density over them, and every cut tightens it (Jensen), so that components can share a box.
+Third, the fit subtracts from the covariances the variance that comes from spreading a count over its box.
 
-Records of variance σ² counted in cells of side h have centres of variance σ² + h²/12 (Sheppard 1898, Proc. London
-Math. Soc. 29), and spreading each count adds another h²/12. Both are biases only where the density is smooth
+If records of variance σ² are counted in cells of side h, the centres have variance σ² + h²/12 (Sheppard 1898, Proc.
+London Math. Soc. 29), and spreading each count adds another h²/12. Both are biases only where the density is smooth
 within a box. Places are clumped and components abut; there the first term is useful, so the fit keeps it and ends
-with the variance of the centres. A component keeps at least h²/12: of a component narrower than its boxes the
-counts only say that it is inside. The likelihood of the counts themselves (McLachlan & Jones 1988, Biometrics 44)
-has no such bias, but turns that component into a spike.
+with the variance of the centres. A component keeps at least h²/12: the counts show only that a narrow component is
+inside its boxes. The likelihood of the counts themselves (McLachlan & Jones 1988, Biometrics 44) has no such bias,
+but turns a narrow component into a spike.
 """
 
 from dataclasses import replace
@@ -25,10 +25,10 @@ from privmix.mixture.kernel import em_pass
 from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Observations, floor_covariances, observe_boxes
 
-MOST_PARTS = 4  # of a side: twice as many gain under 0.003 nats a record
-MOST_ROWS = 1_000_000  # parts in all
-MOVES = 5  # relocations a component in each of several searches; a search alone has more
-N_FINISHED = 3  # of several searches: cutting the boxes rarely brings a lower one to the top
+MOST_PARTS = 4  # parts of a side; twice as many gain less than 0.003 nats per record
+MOST_ROWS = 1_000_000  # parts of all boxes
+MOVES = 5  # relocations per component in each of several searches; a single search has more
+N_FINISHED = 3  # searches that continue on cut boxes; the cuts rarely bring a lower one to the top
 
 
 def fit(
@@ -42,11 +42,11 @@ def fit(
     searches: int = 1,
     **options: Any,
 ) -> FitResult:
-    """The mixture of records of which `weights` lie in boxes with corners `lower` and `upper`, (n, d).
+    """Fit a mixture to boxes with corners `lower` and `upper`, (n, d), that hold `weights` records.
 
-    The objective and the log-likelihood are those of the cut boxes at the corrected mixture. Of several `searches`,
-    each with a random stream of its own, the best few on whole boxes are finished, and the best of these is given.
-    `options` are the fields of `em.FitOptions`.
+    The result has the objective and log-likelihood of the cut boxes at the corrected mixture. Each of several
+    `searches` has its own random stream. The best few on whole boxes continue on cut boxes, and the fit returns the
+    best of these. `options` are the fields of `em.FitOptions`.
     """
     if searches < 1:
         raise UserError(f"a fit to boxes needs searches >= 1, not {searches}.")
@@ -55,8 +55,8 @@ def fit(
     chosen = FitOptions(**options)
     if chosen.covariance == "tied":
         raise UserError(
-            "boxes correct each covariance by its own boxes, so tied covariances would not stay tied; "
-            "choose full or diagonal ones."
+            "a fit to boxes corrects each covariance by its own boxes, so tied covariances would not stay tied; "
+            "choose full or diagonal covariances."
         )
     whole = observe_boxes(lower, upper, weights)
     parts, variances = cut_boxes(lower, upper, weights, _parts(*whole.points.shape))
@@ -85,7 +85,7 @@ def fit(
 def cut_boxes(
     lower: np.ndarray, upper: np.ndarray, weights: np.ndarray, parts: int
 ) -> tuple[Observations, np.ndarray]:
-    """Boxes cut into `parts` along each side, of equal share; and the variances side²/12 of the box a row is of."""
+    """Cut boxes into `parts` along each side, with equal weights. Also return side²/12 of the box of each part."""
     lower, upper, weights = (np.asarray(each, dtype=np.float64) for each in (lower, upper, weights))
     d = lower.shape[1]
     side = (upper - lower) / parts
@@ -102,14 +102,14 @@ def cut_boxes(
 def sharpen(
     observations: Observations, variances: np.ndarray, mixture: Mixture, floor: np.ndarray
 ) -> Mixture:
-    """The mixture less the mean variance (n, d) of the boxes each component answers for, which also floors it.
+    """Subtract the mean variance (n, d) of its boxes from each component. This variance is also a floor.
 
-    Where the boxes have no size this is the mixture as it was.
+    The boxes of a component are weighted by its responsibilities. Boxes of size zero leave the mixture unchanged.
     """
     counts = em_pass(observations, mixture).counts
     within = np.zeros(mixture.means.shape)
     for axis, variance in enumerate(variances.T):
-        # Responsibilities do not depend on weights, so a pass with other weights sums something else by them.
+        # Responsibilities do not depend on the weights, so a pass with other weights sums the variances instead.
         weights = observations.weights * variance
         if weights.any():
             within[:, axis] = em_pass(replace(observations, weights=weights), mixture).counts
@@ -122,6 +122,6 @@ def sharpen(
 
 
 def _parts(boxes: int, dimensions: int) -> int:
-    """As many parts of a side as are useful and affordable."""
+    """Return the largest useful number of parts per side that stays within `MOST_ROWS`."""
     affordable = [parts for parts in range(1, MOST_PARTS + 1) if boxes * parts**dimensions <= MOST_ROWS]
     return max(affordable, default=1)

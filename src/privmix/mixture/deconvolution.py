@@ -1,20 +1,21 @@
 """Noise-aware EM: the mixture of the records x behind noisy reports y = x + e.
 
-This is extreme deconvolution (Bovy, Hogg & Roweis 2011, Annals of Applied Statistics 5) with noise that is a finite
-scale mixture of centred Gaussians (`ScaleMixture`). y is then a mixture over pairs (k, j) with means μ_k and
-covariances Σ_k + S_j. Given y and a pair, x is Gaussian with mean μ + A(y - μ) and covariance Σ - AΣ,
-A = Σ(Σ + S)⁻¹ (their eqs 14-17), so the moments of x are linear in the moments of y. The pass that computes them
-(`noisy_passes`) and the ordinary estimate make a monotone EM.
+This is extreme deconvolution (Bovy, Hogg & Roweis 2011, Annals of Applied Statistics 5). The noise is a finite scale
+mixture of centred Gaussian distributions (`ScaleMixture`). y is then a mixture over pairs (k, j) with means μ_k and
+covariances Σ_k + S_j. Given y and a pair, x is Gaussian with mean μ + A(y - μ) and covariance Σ - AΣ, where
+A = Σ(Σ + S)⁻¹ (their eqs 14-17). So the moments of x are linear in the moments of y. The pass that computes them
+(`noisy_passes`) and the ordinary estimate form a monotone EM.
 
-A Gaussian is one scale. A Laplace coordinate of scale b is N(0, τ) with τ exponential of mean 2b² (Andrews &
-Mallows 1974); planar Laplace noise of scale b, of density ∝ exp(-‖e‖/b) in the plane, is N(0, τ I) with τ of
-the gamma distribution of shape 3/2 and scale 2b². A few scales approximate both. This approximates the likelihood
-that a fit maximises, not the noise that was drawn: it affects utility, never privacy.
+Gaussian noise has one scale. Laplace noise of scale b on a coordinate is N(0, τ) with τ exponential of mean 2b²
+(Andrews & Mallows 1974). Planar Laplace noise of scale b, with density ∝ exp(-‖e‖/b) in the plane, is N(0, τ I) where
+τ has the gamma distribution of shape 3/2 and scale 2b². A few scales approximate both. This approximates the
+likelihood that a fit maximises, not the noise itself: it affects utility, never privacy.
 
-The search is the one of a fit to records, several starts and then relocations, all through the noise. No start has
-components narrowed by the noise: through noise a component that begins too narrow hardly widens again.
+The search is the same as for a fit to records, several starts and then relocations, but every step takes the noise
+into account. No start has components narrowed by the noise, because under noise a component that starts too narrow
+hardly widens again.
 
-Reports are private already: whatever is computed from them costs no privacy.
+Reports are already private, so computing anything from them costs no privacy.
 """
 
 import itertools
@@ -41,13 +42,13 @@ from privmix.mixture.moments import (
 )
 from privmix.mixture.search import seeded_start
 
-COARSE = 2  # nodes of a coordinate in a search, which would cost four times as much with 4
-MOST_SCALES = 32  # over all coordinates together; each multiplies the cost of a pass
+COARSE = 2  # nodes per coordinate in a search; with 4, a search would cost four times as much
+MOST_SCALES = 32  # scales over all coordinates together; the cost of a pass is proportional to their number
 
 # (weights, variances / 2b²) by number of nodes: the scale mixtures nearest to the Laplace density in
-# Kullback-Leibler divergence. Such an optimum has the Laplace variance, for EM keeps second moments. Divergence
-# 7e-2, 6e-3, 9e-4, 2e-4, 4e-5 nats and largest error of the cdf 6e-2, 1e-2, 3e-3, 9e-4, 3e-4 for 1 to 5 nodes;
-# Gauss-Laguerre nodes in τ blunt the cusp and still have 4e-3 and 1e-2 at 5.
+# Kullback-Leibler divergence. Such an optimum has the Laplace variance, because EM keeps second moments. For 1 to 5
+# nodes the divergence is 7e-2, 6e-3, 9e-4, 2e-4, 4e-5 nats, and the largest error of the cdf is 6e-2, 1e-2, 3e-3, 9e-4,
+# 3e-4. Gauss-Laguerre nodes in τ blunt the cusp: with 5 nodes they still have 4e-3 and 1e-2.
 LAPLACE_NODES = {
     1: ((1.0,), (1.0,)),
     2: ((0.540423, 0.459577), (0.242975, 1.89019)),
@@ -59,8 +60,9 @@ LAPLACE_NODES = {
     ),
 }
 
-# (weights, variances / 3b²) by number of nodes: the same for the planar Laplace density. Divergence 1e-1, 8e-3, 1e-3,
-# 2e-4, 3e-5 nats and largest error of the cdf of the radius 1e-1, 2e-2, 4e-3, 1e-3, 4e-4 for 1 to 5 nodes.
+# (weights, variances / 3b²) by number of nodes: the same for the planar Laplace density. For 1 to 5 nodes the
+# divergence is 1e-1, 8e-3, 1e-3, 2e-4, 3e-5 nats, and the largest error of the cdf of the radius is 1e-1, 2e-2, 4e-3,
+# 1e-3, 4e-4.
 PLANAR_NODES = {
     1: ((1.0,), (1.0,)),
     2: ((0.52542, 0.47458), (0.335943, 1.7352)),
@@ -75,11 +77,11 @@ PLANAR_NODES = {
 
 @dataclass(frozen=True, eq=False)
 class ScaleMixture:
-    """Σ_j ω_j N(0, S_j). Variances (J, d) stand for diagonal covariances and are stored as (J, d, d)."""
+    """The noise distribution Σ_j ω_j N(0, S_j). Diagonal covariances may be passed as variances (J, d)."""
 
     weights: np.ndarray  # (J,) positive, sum 1
     covariances: np.ndarray  # (J, d, d) positive semidefinite
-    coarse: "ScaleMixture | None" = None  # about the same noise in fewer scales: enough for a search
+    coarse: "ScaleMixture | None" = None  # the same noise in fewer scales, accurate enough for a search
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float64)
@@ -89,15 +91,17 @@ class ScaleMixture:
         d = covariances.shape[-1]
         if weights.ndim != 1 or covariances.shape != (len(weights), d, d):
             raise UserError(
-                "noise needs weights (J,) and covariances (J, d, d) or variances (J, d), but has "
+                "noise needs weights (J,) and covariances (J, d, d) or variances (J, d), but has shapes "
                 f"{weights.shape} and {covariances.shape}."
             )
         if not (weights > 0).all() or abs(weights.sum() - 1) > 1e-9:
             raise UserError(
-                "the weights of the noise's scales must be positive and sum to 1; normalise them."
+                "the weights of the scales of the noise must be positive and sum to 1; normalise them."
             )
         if not np.isfinite(covariances).all() or (np.linalg.eigvalsh(covariances) < 0).any():
-            raise UserError("noise covariances must be finite and positive semidefinite; check its scale.")
+            raise UserError(
+                "noise covariances must be finite and positive semidefinite; check the scale of the noise."
+            )
         object.__setattr__(self, "weights", weights / weights.sum())
         object.__setattr__(self, "covariances", covariances)
 
@@ -113,15 +117,15 @@ class ScaleMixture:
 
 
 def gaussian_scales(sigma: float, dimensions: int) -> ScaleMixture:
-    """Gaussian noise of standard deviation `sigma` on each coordinate: exact, one scale."""
+    """Represent Gaussian noise of standard deviation `sigma` on each coordinate exactly, as one scale."""
     return ScaleMixture(np.ones(1), np.full((1, dimensions), float(sigma) ** 2))
 
 
 def laplace_scales(scale: float, dimensions: int, nodes: int | None = None) -> ScaleMixture:
-    """Independent Laplace noise of scale b on each coordinate, as nodes^d scales with its exact variance 2b².
+    """Approximate independent Laplace noise of scale b on each coordinate by nodes^d scales, with its variance 2b².
 
-    Unless told, as many nodes as keep nodes^d within 32, but no more than 4: 4 to two dimensions, 3 in three, 2 to
-    five, then 1, the Gaussian of the same variance.
+    By default, the number of nodes is the largest up to 4 that keeps nodes^d within 32: 4 in one and two dimensions, 3
+    in three, 2 in four and five. With more dimensions it is 1, which is Gaussian noise of the same variance.
     """
     if nodes is None:
         nodes = max(count for count in (1, 2, 3, 4) if count == 1 or count**dimensions <= MOST_SCALES)
@@ -139,7 +143,7 @@ def laplace_scales(scale: float, dimensions: int, nodes: int | None = None) -> S
 
 
 def planar_laplace_scales(scale: float, nodes: int = 4) -> ScaleMixture:
-    """Planar Laplace noise of scale b, isotropic in two dimensions, with its exact variance 3b² on each axis."""
+    """Approximate planar Laplace noise of scale b, isotropic in two dimensions, with its variance 3b² on each axis."""
     if nodes not in PLANAR_NODES:
         raise UserError(f"planar_laplace_scales needs 1 to {max(PLANAR_NODES)} nodes, not {nodes}.")
     weights, variances = (np.array(part) for part in PLANAR_NODES[nodes])
@@ -150,7 +154,7 @@ def planar_laplace_scales(scale: float, nodes: int = 4) -> ScaleMixture:
 
 
 def report_mixtures(mixtures: Parameters, noise: ScaleMixture) -> Parameters:
-    """The mixtures of reports: component k under noise scale j is number k J + j."""
+    """Return the mixtures of the reports. Component k under noise scale j has number k J + j."""
     m, _, d = mixtures.means.shape
     weights = mixtures.weights[:, :, None] * noise.weights
     covariances = mixtures.covariances[:, :, None] + noise.covariances
@@ -161,14 +165,14 @@ def report_mixtures(mixtures: Parameters, noise: ScaleMixture) -> Parameters:
 def noisy_passes(
     data: Sequence[Observations], mixtures: Parameters, noise: ScaleMixture, *, threads: int | None = None
 ) -> Moments:
-    """Expected moments of the records behind the reports, and the log-likelihood of the reports, for each mixture."""
+    """Compute, for each mixture, the expected moments of the records and the log-likelihood of the reports."""
     m, k, d = mixtures.means.shape
     reports = em_passes(data, report_mixtures(mixtures, noise), threads=threads)
     counts = reports.counts.reshape(m, k, -1, 1)
     sums = reports.sums.reshape(m, k, -1, d)
     squares = reports.squares.reshape(m, k, -1, d, d)
     means, prior_covariance = mixtures.means[:, :, None], mixtures.covariances[:, :, None]
-    # Both factors are symmetric, so Σ(Σ + S)⁻¹ is the transpose of what solve gives.
+    # Both factors are symmetric, so Σ(Σ + S)⁻¹ is the transpose of the result of solve.
     gain = np.swapaxes(np.linalg.solve(prior_covariance + noise.covariances, prior_covariance), -1, -2)
     gain_transposed = np.swapaxes(gain, -1, -2)
     offset = means - (gain @ means[..., None])[..., 0]
@@ -188,7 +192,7 @@ def noisy_passes(
 
 
 def noisy_joint(reports: Observations, mixture: Mixture, noise: ScaleMixture) -> np.ndarray:
-    """log of weight times density of the reports under each component, its scales of noise together, (K, n)."""
+    """Compute log(weight × density) of the reports under each component, summed over the noise scales, (K, n)."""
     joint = log_joint(reports, report_mixtures(Parameters.of([mixture]), noise).mixture(0))
     together = np.empty((mixture.n_components, len(reports)))
     for number, scales in enumerate(joint.reshape(mixture.n_components, -1, len(reports))):
@@ -196,20 +200,20 @@ def noisy_joint(reports: Observations, mixture: Mixture, noise: ScaleMixture) ->
     return together
 
 
-MAX_GROUPED_DIMENSIONS = 2  # reports are gathered up to this; with more they seldom share a cell
+MAX_GROUPED_DIMENSIONS = 2  # with more dimensions, reports seldom share a cell and are not grouped
 FINENESS = 1.5  # side of a cell in n^(-1/4) standard deviations of the noise
 DEFAULTS = FitOptions(starts=4, tol=2e-6)
-SAMPLE = 2**14  # reports, or cells of them, on which the search runs
-MOVES = 5  # relocations a component in each of them
+SAMPLE = 2**14  # reports, or cells of reports, on which the search runs
+MOVES = 5  # relocations per component in each search
 
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Noisy reports, and what is public about them."""
+    """Noisy reports and public information about them."""
 
     observations: Observations  # weights count reports
     noise: ScaleMixture
-    lower: np.ndarray  # (d,) corners of the box that the records are in
+    lower: np.ndarray  # (d,) corners of the public box, which contains the records
     upper: np.ndarray
     floor: np.ndarray  # (d,) least variances
 
@@ -226,16 +230,16 @@ def fit(
     searches: int = 3,
     **options: Any,
 ) -> FitResult:
-    """The mixture of the records behind noisy reports (weights count reports). It ends in the box [lower, upper].
+    """Fit a mixture of the records to their noisy reports (weights count reports), inside the box [lower, upper].
 
-    Noise hides structure, and components that the reports cannot tell apart fit the noise. So 1, about √K and K
-    components are tried, upwards while Akaike's criterion (1974) improves; `n_components` is the most that is
-    used. The best `searches` of the starts are searched on. `options` are the fields of `em.FitOptions`; with a
-    `start` it is that start, and its number of components, alone.
+    Noise hides structure, and components that the reports cannot tell apart fit the noise. So the fit tries 1, about
+    √K and K components, in this order, while Akaike's criterion (1974) improves. `n_components` is the largest number.
+    The search continues from the best `searches` of the starts. `options` are the fields of `em.FitOptions`. A `start`
+    replaces all other starts and sets the number of components.
     """
     if noise.dimensions != observations.dimensions:
         raise UserError(
-            f"the noise has {noise.dimensions} dimensions, the reports {observations.dimensions}."
+            f"the noise has {noise.dimensions} dimensions, but the reports have {observations.dimensions}."
         )
     if not 1 <= n_components <= observations.total_weight:
         raise UserError(
@@ -250,10 +254,11 @@ def fit(
     final = None
     for size in sizes:
         narrowest = resolvable_variance(reports.total_weight, size, noise, lower, upper, floor)
-        begin = [start]
         if start is None:
             coarse = replace(problem, noise=noise.coarse or noise, floor=narrowest)
             begin = _search_starts(coarse, size, searches, chosen, rng)
+        else:
+            begin = [start]
         climbed = chosen.climb(narrowest)(
             [reports] * len(begin),
             Parameters.of(begin),
@@ -266,6 +271,7 @@ def fit(
         if final is not None and _criterion(tried, reports, chosen) <= _criterion(final, reports, chosen):
             break
         final = tried
+    assert final is not None  # there is at least one size
     return _clip_to_box(final, problem, n_components)
 
 
@@ -277,20 +283,21 @@ def resolvable_variance(
     upper: np.ndarray,
     floor: np.ndarray,
 ) -> np.ndarray:
-    """The floor raised to the smallest variance that this many reports can show through this noise.
+    """Raise the floor to the smallest variance that this many reports can show through this noise.
 
-    The variance of a component with n/K reports has standard error √(2K/n) times the noise's own. Below that the
-    likelihood is flat and its maximum a spike: a component narrower than it was fitted to the noise. Never above
-    the variance of the uniform density on the public box.
+    The variance of a component with n/K reports has a standard error of √(2K/n) times the variance of the noise.
+    Below that, the likelihood is flat and its maximum is a spike: a narrower component fits the noise. The result
+    never exceeds the variance of the uniform density on the public box.
     """
     error = np.sqrt(2 * n_components / reports) * np.diagonal(noise.covariance)
     return np.maximum(floor, np.minimum(error, (upper - lower) ** 2 / 12))
 
 
 def group_reports(observations: Observations, noise: ScaleMixture, floor: np.ndarray) -> Observations:
-    """Reports gathered into cells finer than the noise, where that halves the work; moments stay exact.
+    """Group reports into cells finer than the noise, if that at least halves the work. Moments stay exact.
 
-    Cells of side h bias a covariance by about h²/12, so h/σ falls as n^(-1/4) to stay below its standard error.
+    Cells of side h bias a covariance by about h²/12, so h/σ falls as n^(-1/4) to keep the bias below the standard
+    error of the covariance.
     """
     observations = compress(observations)
     side = FINENESS * observations.total_weight**-0.25 * np.sqrt(np.diagonal(noise.covariance) + floor)
@@ -305,21 +312,22 @@ def group_reports(observations: Observations, noise: ScaleMixture, floor: np.nda
 
 
 def cap_covariances(covariances: np.ndarray, side: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """The covariances with no variance above that of half a side of the public box, in any direction.
+    """Limit the standard deviation in every direction to half a side of the public box.
 
-    Nothing that lies in an interval has a larger one (Popoviciu 1935); noise less noise can have any. Directions are
-    those of the box scaled to a cube.
+    No distribution on an interval has a larger one (Popoviciu 1935), but an estimate from noisy reports can have any.
+    Directions are those of the box scaled to a cube.
     """
     half = np.outer(side / 2, side / 2)
     values, vectors = np.linalg.eigh(covariances / half)
     narrowed = (vectors * np.minimum(values, 1.0)[:, None, :]) @ np.swapaxes(vectors, -1, -2) * half
-    return np.where((values > 1).any(axis=1)[:, None, None], floor_covariances(narrowed, floor), covariances)
+    too_wide = values[:, -1, None, None] > 1  # eigenvalues ascend
+    return np.where(too_wide, floor_covariances(narrowed, floor), covariances)
 
 
 def _search_starts(
     problem: _Problem, n_components: int, searches: int, options: FitOptions, rng: np.random.Generator
 ) -> list[Mixture]:
-    """The best few of the starts after a short climb, their components relocated: all through the noise."""
+    """Return the best few starts after a short climb and relocations, all of which take the noise into account."""
     observations, floor, noise = problem.observations, problem.floor, problem.noise
     rise = partial(
         options.climb(floor), expectation=partial(noisy_passes, noise=noise, threads=options.threads)
@@ -347,10 +355,10 @@ def _starts(
     options: FitOptions,
     rng: np.random.Generator,
 ) -> list[Mixture]:
-    """Starts from the overall moments less the noise, from the public box, at reports, and from a naive fit.
+    """Make starts from the overall moments minus the noise, the public box, single reports, and a naive fit.
 
-    What comes from the reports is drawn in about their centre until its variance on each axis is theirs less the
-    noise: through much noise the likelihood is nearly flat, and a start that is as wide as the noise stays so.
+    Starts from reports shrink towards their centre, until the variance on each axis is that of the reports minus that
+    of the noise. Under strong noise the likelihood is nearly flat, so a start as wide as the noise would stay wide.
     """
     observations, lower, upper, floor = problem.observations, problem.lower, problem.upper, problem.floor
     centre, covariance = observations.covariance()
@@ -382,7 +390,7 @@ def _starts(
 
 
 def _shrink(mixture: Mixture, centre: np.ndarray, factor: np.ndarray, floor: np.ndarray) -> Mixture:
-    """The mixture shrunk by a factor on each axis about a centre."""
+    """Shrink the mixture about a centre by a factor on each axis."""
     means = centre + factor * (mixture.means - centre)
     return Mixture(
         mixture.weights, means, floor_covariances(mixture.covariances * np.outer(factor, factor), floor)
@@ -390,17 +398,17 @@ def _shrink(mixture: Mixture, centre: np.ndarray, factor: np.ndarray, floor: np.
 
 
 def _criterion(tried: FitResult, observations: Observations, options: FitOptions) -> float:
-    """Log-likelihood of the reports less one for each free parameter: half of Akaike's, larger is better."""
+    """Compute the log-likelihood of the reports minus the number of free parameters: -½ AIC, so larger is better."""
     return tried.log_likelihood * observations.total_weight - tried.mixture.n_parameters(options.covariance)
 
 
 def _clip_to_box(final: FitResult, problem: _Problem, n_components: int) -> FitResult:
-    """The fit drawn into the public box, with notes of what a reader should know."""
+    """Move the fit into the public box, and add notes for the reader."""
     observations, lower, upper = problem.observations, problem.lower, problem.upper
     used = final.mixture.n_components
     notes = []
     if not final.converged:
-        notes.append(f"EM stopped at {final.iterations} iterations before it converged.")
+        notes.append(f"EM stopped after {final.iterations} iterations before it converged.")
     if used < n_components:
         notes.append(f"the reports support {used} of {n_components} components through this noise.")
     means = np.clip(final.mixture.means, lower, upper)
@@ -410,12 +418,15 @@ def _clip_to_box(final: FitResult, problem: _Problem, n_components: int) -> FitR
         notes.append(f"{outside} of {used} means were moved into the public box.")
     wide = int((covariances != final.mixture.covariances).any(axis=(1, 2)).sum())
     if wide:
-        notes.append(f"{wide} of {used} components were narrowed to what fits the public box: mostly noise.")
+        notes.append(
+            f"{wide} of {used} components were wider than the public box allows and were narrowed; "
+            "they mostly describe noise."
+        )
     if not outside and not wide:
         return replace(final, notes=tuple(notes))
     mixture = Mixture(final.mixture.weights, means, covariances)
     seen = noisy_passes([observations], Parameters.of([mixture]), problem.noise)
-    reached = float(seen.log_likelihood[0]) / observations.total_weight
+    reached = float(np.asarray(seen.log_likelihood)[0]) / observations.total_weight
     return replace(
         final,
         mixture=mixture,

@@ -1,14 +1,14 @@
 """The deviation of a mixture from a reference, as a vector whose squared length is about twice the divergence.
 
-For a reference with weights π, means μ_k and covariances L_k L_kᵀ, another mixture with weights π', means μ' and
-covariances Σ', component by component, has the coordinates
+Let the reference have weights π, means μ_k and covariances L_k L_kᵀ. Another mixture has weights π', means μ' and
+covariances Σ'. Its deviation has, for each component, the coordinates
 
     (π'_k - π_k) / √π_k,     √π_k L_k⁻¹(μ'_k - μ_k),     √(π_k / 2) (L_k⁻¹ Σ'_k L_k⁻ᵀ - I),
 
-with the matrix as its upper triangle, √2 off the diagonal. To second order the divergence between the two, with
-labels, is half the squared length (Kullback-Leibler; the Fisher information of a Gaussian is 1 on the standardised
-mean and ½ on the standardised covariance). Weights, means and covariances enter linearly: the mean of vectors is
-the vector of the mean parameters.
+where the matrix is given by its upper triangle, times √2 off the diagonal. To second order, the Kullback-Leibler
+divergence between the two labelled mixtures is half the squared length (the Fisher information of a Gaussian
+distribution is 1 on the standardised mean and ½ on the standardised covariance). The vector is linear in weights,
+means and covariances: the mean of vectors is the vector of the mean parameters.
 """
 
 import numpy as np
@@ -16,21 +16,21 @@ import numpy as np
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Parameters, upper_triangle
 
-LEAST_WEIGHT = 1e-6  # of a component of the reference: a smaller one is measured as if it had this
+LEAST_WEIGHT = 1e-6  # least weight of a component of the reference; a smaller weight counts as this one
 
 
 def size(n_components: int, dimensions: int) -> int:
-    """Number of coordinates."""
+    """Return the length of the vector."""
     return n_components * component_size(dimensions)
 
 
 def component_size(dimensions: int) -> int:
-    """Number of coordinates of one component."""
+    """Return the length of the part of one component."""
     return 1 + dimensions + dimensions * (dimensions + 1) // 2
 
 
 def deviations(parameters: Parameters, reference: Mixture) -> np.ndarray:
-    """The vectors of a stack of mixtures, (m, K, block): weight, mean and covariance of each component."""
+    """Compute the vectors of a stack of mixtures, (m, K, block): weight, mean and covariance of each component."""
     rows, columns, factor = upper_triangle(reference.dimensions)
     weights = np.maximum(reference.weights, LEAST_WEIGHT)
     inverse = np.linalg.inv(reference.cholesky)
@@ -48,9 +48,9 @@ def deviations(parameters: Parameters, reference: Mixture) -> np.ndarray:
 
 
 def apply_deviation(reference: Mixture, vector: np.ndarray, least: float) -> tuple[np.ndarray, ...]:
-    """Weights, means and covariances at this vector, (K, block): the inverse, made feasible.
+    """Return the weights, means and covariances at this vector, (K, block), and make them valid.
 
-    Negative weights are zero; no standardised variance falls below `least`.
+    Negative weights become zero, and standardised variances below `least` become `least`.
     """
     d = reference.dimensions
     rows, columns, factor = upper_triangle(d)

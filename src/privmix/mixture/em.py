@@ -1,10 +1,10 @@
 """EM for Gaussian mixtures: the iteration itself, and the complete fit with its search for a good optimum.
 
-`climb` runs EM from given starts to the optimum above each. Many climbs run in lockstep, so that small fits share
-their costs: E-steps one after the other, M-steps together. No climb depends on the others. `fit` searches on a
-sample first (`search`), then climbs on all the data.
+`climb` runs EM from given starts to the optimum above each. Many climbs run in lockstep to share the overhead of
+small fits: their E-steps run one after the other, their M-steps together. No climb depends on the others. `fit`
+searches on a sample first (`search`), then climbs on all the data.
 
-Every choice is made by likelihood. On a private synopsis this costs no privacy; on raw data nothing here is private.
+All choices depend on the likelihood. On a private synopsis they cost no privacy; on raw data nothing here is private.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +36,8 @@ from privmix.mixture.stream import Stream
 
 Expectation = Callable[[Sequence[Data], Parameters], Moments]
 
-GROWTH = 4.0  # a step length that was good may be exceeded so many times, one that was not is cut so
-LEAST_COUNT = 0.1  # an extrapolation may not shrink a component's count below this share
+GROWTH = 4.0  # factor by which the longest step grows after a success and the step shrinks after a failure
+LEAST_COUNT = 0.1  # an extrapolation may not shrink the count of a component below this share
 
 
 def climb(
@@ -52,23 +52,24 @@ def climb(
     accelerate: bool = False,
     expectation: Expectation = em_passes,
 ) -> ClimbResult:
-    """Each climb goes on until the objective per unit of weight gains less than `tol` in an EM iteration.
+    """Run EM from each start until the objective per unit of weight gains less than `tol` in an iteration.
 
-    Never descends, except from a start below the floor, which may score higher than anything the floor allows.
-    `accelerate` adds after every two iterations a step along their direction, kept only if it does not descend
-    (SQUAREM, Varadhan & Roland 2008, step length S3, here on the moments, whose every value has parameters).
+    The objective never decreases, except from a start below the floor, which may score higher than anything the
+    floor allows. With `accelerate`, a step along the direction of the last two iterations follows every two
+    iterations, and is kept only if the objective does not decrease (SQUAREM, Varadhan & Roland 2008, step length S3,
+    here applied to the moments, because all values of the moments have parameters).
     """
     m = len(starts)
     parameters = Parameters(*(part.copy() for part in (starts.weights, starts.means, starts.covariances)))
     moments = expectation(data, starts)
     reached = _objective(moments, starts, prior)
-    log_likelihood = moments.log_likelihood / moments.total_weight
+    log_likelihood = np.asarray(moments.log_likelihood / moments.total_weight)
     iterations, converged = np.zeros(m, dtype=int), np.zeros(m, dtype=bool)
     going, history, longest = np.arange(m), [moments], np.full(m, GROWTH)
 
     def step(target: Moments) -> tuple[Parameters, Moments, np.ndarray]:
         moved = estimates(target, floor=floor, prior=prior, covariance=covariance)
-        seen = expectation([data[i] for i in going], moved)
+        seen = expectation([data[i] for i in going.tolist()], moved)
         iterations[going] += 1
         return moved, seen, _objective(seen, moved, prior)
 
@@ -77,7 +78,7 @@ def climb(
         parameters.weights[where] = moved.weights[rows]
         parameters.means[where] = moved.means[rows]
         parameters.covariances[where] = moved.covariances[rows]
-        log_likelihood[where] = (seen.log_likelihood / seen.total_weight)[rows]
+        log_likelihood[where] = np.asarray(seen.log_likelihood / seen.total_weight)[rows]
         reached[where] = objective[rows]
 
     while len(going) and iterations[going[0]] < max_iter:
@@ -88,13 +89,14 @@ def climb(
         history = [each[still] for each in (*history, seen)]
         going = going[still]
         if accelerate and len(history) == 3 and len(going) and iterations[going[0]] < max_iter:
-            far, length = _extrapolate(*history, most=longest[going])
+            first, second, third = history
+            far, length = _extrapolate(first, second, third, most=longest[going])
             moved, seen, objective = step(far)
             better = objective >= reached[going]
             keep(better, moved, seen, objective)
             grown = np.where(length < longest[going], longest[going], GROWTH * longest[going])
             longest[going] = np.where(better, grown, np.maximum(length / GROWTH, 1.0))
-            history = [_select(better, seen, history[-1])]
+            history = [_select(better, seen, third)]
         elif not accelerate:
             history = history[-1:]
     return ClimbResult(parameters, log_likelihood, reached, iterations, converged)
@@ -103,9 +105,10 @@ def climb(
 def _extrapolate(
     first: Moments, second: Moments, third: Moments, most: np.ndarray
 ) -> tuple[Moments, np.ndarray]:
-    """Beyond three successive moments, and the step length, which is 1 where it is no farther than the third.
+    """Extrapolate three successive moments. Return the result and the step length (1: no farther than the third).
 
-    m + 2αr + α²v with r, v the first and second difference of the moments and α = |r|/|v|, but `most` at most.
+    The result is m + 2αr + α²v, where r and v are the first and second difference of the moments and α = |r|/|v|,
+    limited to `most`.
     """
     m = len(first.counts)
     points = [
@@ -131,7 +134,7 @@ def _extrapolate(
 
 
 def _select(rows: np.ndarray, one: Moments, other: Moments) -> Moments:
-    """`one` in these rows, `other` elsewhere."""
+    """Return `one` in these rows and `other` in all other rows."""
     return Moments(
         np.where(rows[:, None], one.counts, other.counts),
         np.where(rows[:, None, None], one.sums, other.sums),
@@ -143,33 +146,34 @@ def _select(rows: np.ndarray, one: Moments, other: Moments) -> Moments:
 
 def _objective(moments: Moments, parameters: Parameters, prior: Prior | None) -> np.ndarray:
     addition = 0.0 if prior is None else prior.log_density(parameters)
-    return (moments.log_likelihood + addition) / moments.total_weight
+    return np.asarray((moments.log_likelihood + addition) / moments.total_weight)
 
 
-SAMPLE_SHARE = 16  # the search runs on one record in this many,
-SAMPLE_LEAST, SAMPLE_MOST = 2**12, 2**16  # but on no fewer and no more than this
-RELOCATIONS = 8  # a component, unless the options say otherwise
-LAST_LOOK_ITERATIONS = 10  # iterations that a component planted on the worst explained record has to pay
-FLOOR_SHARE = 1e-8  # of the data's variance on each axis: the floor when none is given
+SAMPLE_SHARE = 16  # the search runs on one of this many records,
+SAMPLE_LEAST, SAMPLE_MOST = 2**12, 2**16  # within these limits
+RELOCATIONS = 8  # default number of relocations per component
+LAST_LOOK_ITERATIONS = (
+    10  # a component planted on the worst explained record must raise the objective within these
+)
+FLOOR_SHARE = 1e-8  # default floor, as a share of the variance of the data on each axis
 ROUNDING = 1e-15
 AT_FLOOR = 1 + 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class FitOptions:
-    """How to search and fit. The functions that fit a mixture take these fields as keyword arguments."""
+    """Options of the search and of EM. The functions that fit a mixture take these fields as keyword arguments."""
 
-    floor: np.ndarray | None = (
-        None  # least variance on each axis; None: a share of the data's, so not private
-    )
-    start: Mixture | None = None  # takes the place of the seeded starts
-    starts: int = 8  # seeded starts
-    relocations: int | None = None  # attempts to move a component; 0: none; None: some for each component
-    tol: float = 1e-5  # EM ends when an iteration gains less, in nats per unit of weight
+    # least variance on each axis; None: a share of the variance of the data, which is not private
+    floor: np.ndarray | None = None
+    start: Mixture | None = None  # replaces the seeded starts
+    starts: int = 8  # number of seeded starts
+    relocations: int | None = None  # attempts to move a component; None: a fixed number per component
+    tol: float = 1e-5  # EM stops when an iteration gains less, in nats per unit of weight
     max_iter: int = 500  # EM iterations on all the data
     prior: Prior | None = None  # None: maximum likelihood
     covariance: Covariance = "full"
-    threads: int | None = None  # of a pass over the data; None: `kernel.default_threads`
+    threads: int | None = None  # threads of a pass over the data; None: `kernel.default_threads`
 
     def __post_init__(self) -> None:
         if self.starts < 1 or self.max_iter < 0 or not self.tol >= 0:
@@ -179,11 +183,11 @@ class FitOptions:
             )
 
     def moves(self, n_components: int, each: int = RELOCATIONS) -> int:
-        """Number of relocations: `each` for every component where the options leave it open."""
+        """Return the number of relocations: `each` per component if the options do not set it."""
         return each * n_components if self.relocations is None else self.relocations
 
     def climb(self, floor: np.ndarray) -> Climb:
-        """The function `climb` with these options. The floor is in the units of the data that it climbs on."""
+        """Return the function `climb` with these options. The floor is in the units of the data passed to it."""
         return partial(
             climb,
             floor=floor,
@@ -196,11 +200,11 @@ class FitOptions:
 def public_start(
     lower: np.ndarray, upper: np.ndarray, n_components: int, rng: np.random.Generator
 ) -> Mixture:
-    """A start that knows only the public box: means spread over it, equal weights, overlapping components.
+    """Return a start from the public box alone: means spread over the box, equal weights, overlapping components.
 
     The means are the R-sequence of Roberts (2018, "The unreasonable effectiveness of quasirandom sequences"),
-    whose generator is the root of x^(d+1) = x + 1, shifted at random. A component has standard deviation half
-    its share side/K^(1/d) of each axis.
+    whose generator is the root of x^(d+1) = x + 1, with a random shift. The standard deviation of a component is half
+    of its share side/K^(1/d) of each axis.
     """
     lower, upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
     side = upper - lower
@@ -225,9 +229,9 @@ def loop(
     expectation: Expectation | None = None,
     **options: Any,
 ) -> FitResult:
-    """EM from one start, with the fields of `FitOptions` that concern EM.
+    """Run EM from one start. `options` are the fields of `FitOptions` for EM.
 
-    `expectation` is the pass over the data, or one that sees through noise.
+    `expectation` replaces the ordinary pass over the data, for example by one that takes noise into account.
     """
     chosen = FitOptions(floor=floor, **options)
     rise = (
@@ -240,7 +244,7 @@ def loop(
 
 
 def fit_result(climbed: ClimbResult, number: int) -> FitResult:
-    """One of the climbs, as a fit."""
+    """Return one of the climbs as a fit result."""
     return FitResult(
         climbed.parameters.mixture(number),
         float(climbed.log_likelihood[number]),
@@ -258,19 +262,19 @@ def fit(
     weights: np.ndarray | None = None,
     **options: Any,
 ) -> FitResult:
-    """The best mixture that the search finds. `options` are the fields of `FitOptions`.
+    """Fit a mixture and return the best one that the search finds. `options` are the fields of `FitOptions`.
 
-    Several starts and relocations run on a sample, then EM on everything, and a last look at the record that is
-    explained worst. Equal records are merged first, which changes nothing but the time; a `stream.Stream` is read
-    again in every pass instead, and never held.
+    The search tries several starts and relocations on a sample. EM then runs on all the data. At the end, the fit
+    tries a component on the record with the lowest density. Equal records are merged first, which only saves time. A
+    `stream.Stream` is instead read again in every pass and never held in memory.
     """
     chosen = FitOptions(**options)
     data = points if isinstance(points, Stream) else observe(points, weights)
     if isinstance(data, Stream) and weights is not None:
-        raise UserError("the records of a stream have weight 1 each; leave the weights out.")
+        raise UserError("the records of a stream have weight 1 each; do not pass weights.")
     if isinstance(data, Observations):
         if not data.total_weight > 0:
-            raise UserError("there is nothing to fit: no record has a positive weight.")
+            raise UserError("there is nothing to fit: no record has a positive weight; check the weights.")
         data = compress(data)
     return _fit_parts(data, [data], n_components, [rng], chosen)[0]
 
@@ -283,11 +287,11 @@ def fit_many(
     rng: np.random.Generator,
     **options: Any,
 ) -> list[FitResult]:
-    """A fit to each subset of the records, given as a boolean mask: shadow models, side by side.
+    """Fit a mixture to each subset of the records, for example for shadow models. A subset is a boolean mask.
 
-    Each has a random stream of its own, spawned from `rng`, so a fit does not depend on the other subsets (its
-    units, and the floor where none is given, are those of all the records). A subset is a count of its mask at the
-    distinct places. `options` are the fields of `FitOptions`.
+    Each fit has its own random stream, spawned from `rng`, so it does not depend on the other subsets. (All fits use
+    the units and the default floor of all records.) The weights of a subset count its records at each distinct
+    place. `options` are the fields of `FitOptions`.
     """
     chosen = FitOptions(**options)
     data = observe(points)
@@ -313,7 +317,7 @@ def _fit_parts(
     rngs: Sequence[np.random.Generator],
     options: FitOptions,
 ) -> list[FitResult]:
-    """Fits to several parts of the whole, in lockstep."""
+    """Fit a mixture to each of several parts of the whole, in lockstep."""
     if not isinstance(n_components, int | np.integer):
         raise UserError(f"the number of components must be an integer, not {n_components!r}.")
     for each in data:
@@ -327,7 +331,7 @@ def _fit_parts(
     if start is not None and (start.n_components, start.dimensions) != wanted:
         raise UserError(
             f"the start has {start.n_components} components in {start.dimensions} dimensions, "
-            f"but {wanted[0]} in {wanted[1]} are to be fitted."
+            f"but {wanted[0]} in {wanted[1]} are required; pass a start of that size."
         )
     units = _Units.of(whole, options.floor, options.prior)
     data = [each.normalise(units.centre, units.scale) for each in data]
@@ -357,7 +361,7 @@ def _fit_parts(
 
 
 def _search_sample(data: Data, rng: np.random.Generator) -> Observations:
-    """The part of the data that the search runs on, of the same total weight, so that a prior weighs the same."""
+    """Draw the sample for the search. Its total weight is that of the data, so that a prior has the same effect."""
     size = min(max(SAMPLE_LEAST, len(data) // SAMPLE_SHARE), SAMPLE_MOST)
     sample = systematic_sample(data, size, rng)
     return replace(sample, weights=sample.weights * (data.total_weight / sample.total_weight))
@@ -369,9 +373,9 @@ def _fit_results(climbed: ClimbResult) -> list[FitResult]:
 
 @dataclass(frozen=True, eq=False)
 class _Units:
-    """The units in which the numbers are best kept: mean 0 and variance 1 on each axis.
+    """The units of a fit, chosen for accuracy: mean 0 and variance 1 on each axis.
 
-    A prior speaks of the original units, so with one they stay.
+    A prior refers to the original units, so a fit with a prior keeps them.
     """
 
     centre: np.ndarray
@@ -383,12 +387,12 @@ class _Units:
         centre, covariance = data.covariance()
         variances = np.diagonal(covariance)
         if floor is None:
-            rounding = (ROUNDING * centre) ** 2  # a constant's variance, as computed
+            rounding = (ROUNDING * centre) ** 2  # the computed variance of a constant may be this large
             floor = FLOOR_SHARE * np.where(variances > rounding, variances, variances.max() or 1.0)
         floor = np.asarray(floor, dtype=np.float64)
         if floor.shape != centre.shape or not (np.isfinite(floor) & (floor > 0)).all():
             raise UserError(
-                f"the floor must be {len(centre)} positive variances, one a coordinate, but is {floor}."
+                f"the floor must be {len(centre)} positive variances, one per coordinate, but is {floor}."
             )
         if prior is not None:
             return cls(np.zeros_like(centre), np.ones_like(centre), floor)
@@ -396,14 +400,14 @@ class _Units:
         return cls(centre, scale, floor * scale**2)
 
     def restore(self, fit: FitResult, max_iter: int) -> FitResult:
-        """The fit in original units, with notes of what a reader should know."""
+        """Convert the fit to original units, and add notes for the reader."""
         jacobian = float(np.log(self.scale).sum())
         root = np.sqrt(self.floor)
         least = np.linalg.eigvalsh(fit.mixture.covariances / np.outer(root, root))[:, 0]
         k = fit.mixture.n_components
         notes = []
         if not fit.converged:
-            notes.append(f"EM stopped at {max_iter} iterations before it converged.")
+            notes.append(f"EM stopped after {max_iter} iterations before it converged.")
         if empty := int((fit.mixture.weights == 0).sum()):
             notes.append(f"{empty} of {k} components are empty.")
         if narrow := int((least <= AT_FLOOR).sum()):

@@ -1,14 +1,14 @@
-"""The gradient of a record's log-density, in coordinates that follow the mixture.
+"""The gradient of the log-density of a record, in coordinates relative to the mixture.
 
-At a mixture with weights π, means μ_k and covariances Σ_k = L_k L_kᵀ the coordinates (a, m, A) of a mixture near by
-are unconstrained: weights softmax(ln π + a), means μ_k + L_k m_k, factors L_k T(A_k), where T(A) is lower triangular
-with exp(A_jj) on its diagonal and A below it (log-Cholesky). With responsibilities γ and u_k = L_k⁻¹(x - μ_k) the
-gradient of ln p(x) at the origin is
+Let a mixture have weights π, means μ_k and covariances Σ_k = L_k L_kᵀ. A mixture near it has unconstrained coordinates
+(a, m, A): its weights are softmax(ln π + a), its means μ_k + L_k m_k, and its factors L_k T(A_k), where T(A) is lower
+triangular with exp(A_jj) on its diagonal and A below it (log-Cholesky). With responsibilities γ and
+u_k = L_k⁻¹(x - μ_k), the gradient of ln p(x) at the origin is
 
     γ_k - π_k,     γ_k u_k,     γ_k (u_k u_kᵀ - I) on and below the diagonal.
 
-A coordinate is measured in the component's own units, so one bound on the norm fits all components. The Fisher
-information of well separated components is π_k on the means and below the diagonal, and 2 π_k on it.
+Each coordinate is in the units of its component, so one bound on the norm fits all components. The Fisher information
+of well separated components is π_k on the means and below the diagonal, and 2 π_k on the diagonal.
 """
 
 import numpy as np
@@ -16,27 +16,32 @@ import numpy as np
 from privmix.mixture.model import Mixture
 from privmix.mixture.standardised_moments import standardise_records, sum_of_squares
 
-DIAGONAL_INFORMATION = 2.0  # of the logarithm of a Gaussian's scale
+DIAGONAL_INFORMATION = 2.0  # Fisher information of the log scale of a Gaussian distribution
 LEAST_WEIGHT = 1e-9
-LONGEST = 1.0  # no component moves farther, or changes its scale by more than exp of this, in one step
+LONGEST = (
+    1.0  # limit of one step: no component moves farther or changes its scale by a factor above exp of this
+)
 
 
 def size(n_components: int, dimensions: int) -> int:
-    """Number of coordinates."""
+    """Return the length of a gradient."""
     return n_components * (1 + dimensions + dimensions * (dimensions + 1) // 2)
 
 
 def typical_norm(dimensions: int) -> float:
-    """Root mean square of the gradient's norm for a record of a small component that alone explains it.
+    """Compute the root mean square norm of the gradient of a record that one small component explains alone.
 
-    1 of the weights, E‖u‖² = d, E(u_j² - 1)² = 2 on the diagonal and E(u_i u_j)² = 1 below it.
+    The terms are 1 for the weights, E‖u‖² = d, E(u_j² - 1)² = 2 on the diagonal and E(u_i u_j)² = 1 below it.
     """
     d = dimensions
     return float(np.sqrt(1 + d + 2 * d + d * (d - 1) / 2))
 
 
 def gradients(points: np.ndarray, mixture: Mixture, *, rowwise: bool = False) -> np.ndarray:
-    """One gradient for each point, as columns: (size, n); `rowwise`: to the last bit from the point alone."""
+    """Compute the gradient of each point, as columns, (size, n).
+
+    With `rowwise`, the gradient of a point depends on this point alone, to the last bit.
+    """
     k, d = mixture.means.shape
     rows, columns = np.tril_indices(d)
     diagonal = rows == columns
@@ -54,7 +59,7 @@ def gradients(points: np.ndarray, mixture: Mixture, *, rowwise: bool = False) ->
 
 
 def _standardise(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
-    """Responsibilities (K, n) and standardised places (K, d, n), by a matrix product."""
+    """Compute responsibilities (K, n) and standardised places (K, d, n) by a matrix product."""
     k, d = mixture.means.shape
     inverse = np.linalg.inv(mixture.cholesky)
     affine = np.concatenate([inverse, -inverse @ mixture.means[..., None]], axis=-1).reshape(k * d, d + 1)
@@ -68,7 +73,7 @@ def _standardise(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.n
 
 
 def clip_gradients(vectors: np.ndarray, norm: float) -> np.ndarray:
-    """Each column, drawn in to this L2 norm where it is longer."""
+    """Scale each column down to at most this L2 norm."""
     length = np.sqrt(sum_of_squares(vectors))
     return vectors * (norm / np.maximum(length, norm))
 
@@ -76,10 +81,11 @@ def clip_gradients(vectors: np.ndarray, norm: float) -> np.ndarray:
 def take_step(
     mixture: Mixture, gradient: np.ndarray, *, rate: float, noise: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights, means and covariances after one step uphill, along the gradient over the Fisher information.
+    """Take one step uphill along the gradient divided by the Fisher information. Return the new parameters.
 
-    `gradient` is a mean over records with noise of this standard deviation, which is added to a component's
-    information: one that has less weight than the noise hardly moves.
+    The parameters are weights, means and covariances. `gradient` is a mean over records, with noise of standard
+    deviation `noise`. The step adds `noise` to the information of each component, so that a component with less weight
+    than the noise hardly moves.
     """
     k, d = mixture.means.shape
     rows, columns = np.tril_indices(d)

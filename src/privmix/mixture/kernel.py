@@ -1,14 +1,14 @@
-"""One pass over the data: records and parameters in, sufficient statistics out.
+"""One pass over the data, which turns records and parameters into sufficient statistics.
 
-log N(x; μ, Σ) is linear in φ(x) = [1, x, vech(xxᵀ)], so a pass is a product of coefficients and features, a
-softmax, and a product back: two matrix products in numpy, or one compiled loop over a block of records
-(`kernel_numba`). The loop is faster up to `FUSED_DIMENSIONS`, but importing numba takes most of a second.
+log N(x; μ, Σ) is linear in φ(x) = [1, x, vech(xxᵀ)]. So a pass is a product of coefficients and features, a softmax,
+and a second product with the features. numpy computes them as two matrix products, `kernel_numba` as one compiled
+loop over blocks of records. The loop is faster up to `FUSED_DIMENSIONS`, but importing numba takes most of a second.
 
-Rounding in the log-densities is about 1e-16 ‖x‖²/σ² for the smallest standard deviation σ. Keep records in the
-unit ball and σ well above 1e-7 (`em.fit` does both).
+The rounding error of the log-densities is about 1e-16 ‖x‖²/σ² for the smallest standard deviation σ. Keep records in
+the unit ball and σ well above 1e-7 (`em.fit` does both).
 
-Records are cut into the same pieces for any number of threads, and pieces are added in order: the result does
-not depend on the number of threads.
+The pieces of the records are the same for any number of threads, and their results are added in order. So the result
+does not depend on the number of threads.
 """
 
 import os
@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import islice
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -36,15 +36,19 @@ from privmix.mixture.moments import (
     upper_triangle,
 )
 
-FUSED_DIMENSIONS = 24  # of 200,000 records the loop was faster in 20 dimensions (K = 10), BLAS in 30 (K = 20)
-PIECE = 65536  # records of one task
-PARTS = 256  # or parts of the records, each with a mixture of its own
-CELLS = 131072  # numbers in the larger array of one matrix product: it stays in the cache
-WORTH_IMPORTING = 2_000_000  # records times components: a numpy pass that takes some 30 ms
-GROUP = 3  # features are padded to a multiple of this; the compiled loops are written for so many together
+FUSED_DIMENSIONS = (
+    24  # with 200,000 records the loop is faster in 20 dimensions (K = 10), BLAS in 30 (K = 20)
+)
+PIECE = 65536  # records per task
+PARTS = 256  # parts of the records per task, if each part has its own mixture
+CELLS = 131072  # numbers in the larger array of one matrix product, so that it stays in the cache
+WORTH_IMPORTING = 2_000_000  # records times components; a numpy pass over them takes about 30 ms
+GROUP = (
+    3  # number of features that the compiled loops process together; features are padded to a multiple of it
+)
 LOG_TWO_PI = float(np.log(2 * np.pi))
-LOG_ZERO = -1e300  # log of a weight of zero: infinity would spoil a product
-NO_SPREAD = np.empty((0, 0))  # how the loops are told of exact records
+LOG_ZERO = -1e300  # log of a weight of zero; infinity would turn a product into NaN
+NO_SPREAD = np.empty((0, 0))  # tells the loops that the records have no spread
 
 
 def em_pass(
@@ -54,25 +58,32 @@ def em_pass(
     *,
     threads: int | None = None,
 ) -> Moments:
-    """E-step and statistics in one pass; no array of records by components is kept.
+    """Compute the E-step and the moments in one pass, without an array of records by components.
 
-    Done by numpy where the pass alone would not repay the import of numba, and nothing has imported it yet.
+    Use numpy if the compiled loops are not loaded yet and the pass is too small to be worth their import.
     """
-    data = points if weights is None and hasattr(points, "blocks") else observe(points, weights)
+    has_blocks = weights is None and hasattr(points, "blocks")
+    data = cast(Data, points) if has_blocks else observe(points, weights)
     loaded = "privmix.mixture.kernel_numba" in sys.modules
     fused = loaded or len(data) * mixture.n_components >= WORTH_IMPORTING
     return _passes([data], Parameters.of([mixture]), threads, fused)[0]
 
 
 def em_passes(data: Sequence[Data], parameters: Parameters, *, threads: int | None = None) -> Moments:
-    """For each m a pass over data m at parameters m, one of many to come: stacked moments."""
+    """Compute a pass over data m at parameters m for each m, and return the stacked moments.
+
+    This always uses the compiled loops, where they are faster: the caller is expected to make many passes.
+    """
     return _passes(data, parameters, threads, fused=True)
 
 
 def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, fused: bool) -> Moments:
     m, _, d = parameters.means.shape
     if len(data) != m or any(each.dimensions != d for each in data):
-        raise UserError(f"{m} mixtures in {d} dimensions need as many sets of records in {d} dimensions.")
+        raise UserError(
+            f"each of {m} mixtures in {d} dimensions needs one set of records in {d} dimensions, "
+            f"but there are {len(data)} sets in {sorted({each.dimensions for each in data})} dimensions."
+        )
     fused = fused and d <= FUSED_DIMENSIONS
     run = numba_kernel().fused_pass if fused else wide_pass
     table = coefficients(parameters)
@@ -93,7 +104,7 @@ def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, f
 def passes_over_parts(
     whole: Observations, ends: np.ndarray, parameters: Parameters, *, threads: int | None = None
 ) -> Moments:
-    """For each m a pass over the records ends[m] to ends[m + 1] at parameters m, of which there may be thousands."""
+    """Compute a pass over the records ends[m] to ends[m + 1] at parameters m for each m. m may reach thousands."""
     m, _, d = parameters.means.shape
     if len(ends) != m + 1 or whole.dimensions != d:
         raise UserError(f"{m} mixtures in {d} dimensions need {m} parts of records in {d} dimensions.")
@@ -118,7 +129,7 @@ def passes_over_parts(
 def _moments(statistics: np.ndarray, log_likelihood: np.ndarray, d: int) -> Moments:
     if not np.isfinite(log_likelihood).all():
         raise UserError(
-            "the records are too far from the mixture for floating point; bring both to the unit ball first."
+            "the records are too far from the mixture for floating point; scale both to the unit ball first."
         )
     counts = statistics[..., 0]
     return Moments(
@@ -131,7 +142,7 @@ def _moments(statistics: np.ndarray, log_likelihood: np.ndarray, d: int) -> Mome
 
 
 def log_joint(observations: Observations, mixture: Mixture) -> np.ndarray:
-    """log of weight times density, (K, n), all at once: for a sample or a piece, not for all the data."""
+    """Compute log(weight × density), (K, n), for a sample or a piece. The array is too large for all the data."""
     joint = np.empty((mixture.n_components, len(observations)))
     points, spread, _ = _arrays(observations)
     numba_kernel().log_joints(points, spread, coefficients(Parameters.of([mixture]))[0], joint)
@@ -139,10 +150,10 @@ def log_joint(observations: Observations, mixture: Mixture) -> np.ndarray:
 
 
 def coefficients(parameters: Parameters) -> np.ndarray:
-    """W with log(π_k N_k(x)) = W_k · φ(x), (m, K, p), p padded with zeros to a multiple of `GROUP`.
+    """Compute W with log(π_k N_k(x)) = W_k · φ(x), (m, K, p), with p padded with zeros to a multiple of `GROUP`.
 
-    With Σ = LLᵀ and y = (1, x) the exponent -½‖L⁻¹(x - μ)‖² is -½ yᵀGy, G = BᵀB, B = [-L⁻¹μ, L⁻¹]; its upper
-    triangle, doubled off the diagonal because φ has each product once, is in the order of φ.
+    With Σ = LLᵀ and y = (1, x), the exponent -½‖L⁻¹(x - μ)‖² is -½ yᵀGy, where G = BᵀB and B = [-L⁻¹μ, L⁻¹]. The
+    upper triangle of G is in the order of φ. It is doubled off the diagonal because φ has each product once.
     """
     m, k, d = parameters.means.shape
     try:
@@ -162,21 +173,21 @@ def coefficients(parameters: Parameters) -> np.ndarray:
 
 @cache
 def numba_kernel() -> ModuleType:
-    """The compiled loops, `mixture.kernel_numba`. Loading them loads numba."""
+    """Import and return the compiled loops, `mixture.kernel_numba`. This also imports numba."""
     try:
         from privmix.mixture import kernel_numba as loops
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         raise UserError(
-            "numba finds no folder to keep compiled code in: neither the installed package nor the user's cache "
-            "can be written; set NUMBA_CACHE_DIR to a folder that can."
+            "numba finds no folder for compiled code: it can write neither to the installed package nor to the "
+            "user's cache; set NUMBA_CACHE_DIR to a folder that it can write to."
         ) from error
     return loops
 
 
 def default_threads() -> int:
-    """What OMP_NUM_THREADS says, as a Snakemake rule's `threads` sets it; else 1."""
+    """Return the value of OMP_NUM_THREADS, which Snakemake sets to the `threads` of a rule, or 1 if it is not set."""
     said = os.environ.get("OMP_NUM_THREADS", "1").split(",")[0]
     return max(int(said), 1) if said.isdecimal() else 1
 
@@ -186,7 +197,7 @@ def _arrays(block: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def pieces(data: Sequence[Data]) -> Iterator[tuple[int, Observations, int, int]]:
-    """The tasks of a pass: number of the data, a block of it, and the first row and the end of a piece of the block."""
+    """Iterate over the tasks of a pass: the number of the data, a block of it, and the first row and end of a piece."""
     for number, each in enumerate(data):
         for block in each.blocks():
             for first in range(0, len(block), PIECE):
@@ -202,7 +213,7 @@ def wide_pass(
     last: int,
     statistics: np.ndarray,
 ) -> float:
-    """E-step and statistics of records first..last, added to `statistics` (K, p). Returns the log-likelihood."""
+    """Add the statistics of records first..last to `statistics` (K, p), and return their log-likelihood."""
     d = points.shape[1]
     width = min(max(CELLS // max(table.shape), 128), 4096)
     features = np.zeros((table.shape[1], width))
@@ -232,7 +243,7 @@ def wide_pass(
 
 
 def run_tasks(task: Callable[[Any], Any], tasks: Iterable[Any], threads: int | None) -> Iterator[Any]:
-    """The results of a function of each task, in order, a few at a time so that a stream is never held whole."""
+    """Apply a function to each task and yield the results in order. Only a few tasks are in memory at a time."""
     threads = default_threads() if threads is None else threads
     if threads < 1:
         raise UserError(f"threads = {threads} must be at least 1.")
@@ -259,5 +270,5 @@ def _thread_controller() -> Any:
 
 
 def _one_blas_thread() -> AbstractContextManager:
-    """BLAS threads inside small products cost more than they give; ours share the pieces instead."""
+    """Limit BLAS to one thread. More slow small products down; our own threads share the pieces instead."""
     return _thread_controller().limit(limits=1, user_api="blas")

@@ -1,24 +1,30 @@
 """The inner loops of `kernel`, compiled by numba: log densities linear in φ(x), their softmax, and the sums of γφ.
 
-All loops run over blocks of `BLOCK` records that stay in the cache, with features as rows, so that each loop reads
-consecutive numbers and becomes vector instructions. `exp` and `log` are polynomials because the library functions
-are calls, one number at a time. Only jobs that fit import this module (`kernel.numba_kernel`). numba compiles it
-once and caches the machine code on disk.
+All loops run over blocks of `BLOCK` records that stay in the cache. Features are rows, so that each loop reads
+consecutive numbers and becomes vector instructions. `exp` and `log` are polynomials, because a library function is
+called for one number at a time. Only jobs that fit a mixture import this module (`kernel.numba_kernel`). numba compiles
+it once and caches the machine code on disk.
 
-The fastmath flags of each function matter. `reassoc` lets a sum run in several lanes, but it would also simplify
-(t + c) - c, which rounds to an integer in `exponential`: functions with such steps do not use it.
+The fastmath flags of each function matter. `reassoc` lets a sum run in several lanes. But it would also simplify
+(t + c) - c, which rounds to an integer in `exponential`, so functions with such steps do not use it.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
 from privmix.mixture.kernel import GROUP
 
-# With Python's own errors a division by zero would be an exception, and a test for it in every lane.
+Vector = np.ndarray  # (n,)
+Matrix = np.ndarray  # (rows, columns)
+Tensor = np.ndarray  # (blocks, rows, columns)
+
+# With the error model of Python, every lane would test for a division by zero and raise an exception.
 vectorised = partial(njit, error_model="numpy")
 
 BLOCK = 256
@@ -26,14 +32,12 @@ EXACT = {"contract", "nsz"}
 SUMMING = EXACT | {"reassoc"}
 
 LOG2_E = 1.4426950408889634
-LN2_HIGH, LN2_LOW = (
-    6.93147180369123816490e-01,
-    1.90821492927058770002e-10,
-)  # ln 2 in two parts, the first short
-ROUNDER = 1.5 * 2.0**52  # x + ROUNDER - ROUNDER is x rounded, and the sum's low bits are that integer
+# ln 2 in two parts; the first has few digits
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+ROUNDER = 1.5 * 2.0**52  # x + ROUNDER - ROUNDER is x rounded; the low bits of x + ROUNDER are that integer
 TWO_52 = 2.0**52
-NEGLIGIBLE = 2.0**-60  # a responsibility that no sum of responsibilities shows: taken as 0
-LEAST = -708.0  # exp of less is below the normal numbers: taken as 0
+NEGLIGIBLE = 2.0**-60  # a responsibility up to this is taken as 0, because it does not change any sum
+LEAST = -708.0  # exp of less is taken as 0, because it is not a normal number
 HALF_ROOT = np.float64(np.sqrt(0.5)).view(np.int64)
 
 # Interpolation of exp at the Chebyshev nodes of [-ln 2/2, ln 2/2], degree 11: relative error 2e-17, before rounding.
@@ -51,7 +55,7 @@ HALF_ROOT = np.float64(np.sqrt(0.5)).view(np.int64)
     2.763265472252779e-07,
     2.5110049204818658e-08,
 )
-# log((1 + s)/(1 - s)) = 2s + s R(s²): the coefficients of Sun's fdlibm (e_log.c), error below 2^-58.
+# log((1 + s)/(1 - s)) = 2s + s R(s²) with the coefficients of Sun's fdlibm (e_log.c): error below 2^-58.
 (R1, R2, R3, R4, R5, R6, R7) = (
     6.666666666666735130e-01,
     3.999999999940941908e-01,
@@ -63,39 +67,44 @@ HALF_ROOT = np.float64(np.sqrt(0.5)).view(np.int64)
 )
 
 
-@intrinsic
-def _bits(context, number):
-    """A double's bits as an integer."""
+def _inlined(define: Callable[..., Any]) -> Callable[..., Any]:
+    """Make an intrinsic. Compiled code calls it without the context, which the types of numba cannot express."""
+    return intrinsic(define)
 
-    def generate(_context, builder, _signature, arguments):
+
+@_inlined
+def _bits(context: Any, number: Any) -> Any:
+    """Return the bits of a double as an integer."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(64))
 
     return types.int64(types.float64), generate
 
 
-@intrinsic
-def _double(context, integer):
-    """The double with an integer's bits."""
+@_inlined
+def _double(context: Any, integer: Any) -> Any:
+    """Return the double with the bits of an integer."""
 
-    def generate(_context, builder, _signature, arguments):
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.int64), generate
 
 
-@intrinsic
-def _larger(context, one, other):
-    """The larger of two numbers, as a selection without a branch."""
+@_inlined
+def _larger(context: Any, one: Any, other: Any) -> Any:
+    """Return the larger of two numbers by a selection without a branch."""
 
-    def generate(_context, builder, _signature, arguments):
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", *arguments), *arguments)
 
     return types.float64(types.float64, types.float64), generate
 
 
 @vectorised(fastmath={"contract"})
-def exponential(x):
-    """e^x for x <= 0: 2^n e^r with |r| <= ln 2/2, the power of two added to the exponent's bits."""
+def exponential(x: float) -> float:
+    """Compute e^x for x <= 0 as 2^n e^r with |r| <= ln 2/2. Adding n to the bits of the exponent multiplies by 2^n."""
     t = x * LOG2_E + ROUNDER
     n = t - ROUNDER
     r = (x - n * LN2_HIGH) - n * LN2_LOW
@@ -109,8 +118,8 @@ def exponential(x):
 
 
 @vectorised(fastmath={"contract"})
-def logarithm(x):
-    """ln x for normal x >= √½ (so that the exponent is not negative)."""
+def logarithm(x: float) -> float:
+    """Compute ln x for normal x >= √½ (so that the exponent is not negative)."""
     e = np.int64(np.uint64(_bits(x) - HALF_ROOT) >> np.uint64(52))
     f = _double(_bits(x) - (e << 52)) - 1.0
     k = _double(e + _bits(TWO_52)) - TWO_52
@@ -122,8 +131,8 @@ def logarithm(x):
 
 
 @vectorised(fastmath=EXACT)
-def _combine(c, e, f0, f1, f2, one, other):
-    """Three features times three coefficients, for two components: each feature is loaded once for both."""
+def _combine(c: Vector, e: Vector, f0: Vector, f1: Vector, f2: Vector, one: Vector, other: Vector) -> None:
+    """Multiply three features by three coefficients for two components. Each feature is loaded once for both."""
     c0, c1, c2, e0, e1, e2 = c[0], c[1], c[2], e[0], e[1], e[2]
     for i in range(len(one)):
         one[i] = c0 * f0[i] + c1 * f1[i] + c2 * f2[i]
@@ -131,7 +140,9 @@ def _combine(c, e, f0, f1, f2, one, other):
 
 
 @vectorised(fastmath=EXACT)
-def _combine_more(c, e, f0, f1, f2, one, other):
+def _combine_more(
+    c: Vector, e: Vector, f0: Vector, f1: Vector, f2: Vector, one: Vector, other: Vector
+) -> None:
     c0, c1, c2, e0, e1, e2 = c[0], c[1], c[2], e[0], e[1], e[2]
     for i in range(len(one)):
         one[i] += c0 * f0[i] + c1 * f1[i] + c2 * f2[i]
@@ -139,14 +150,14 @@ def _combine_more(c, e, f0, f1, f2, one, other):
 
 
 @vectorised(fastmath=EXACT)
-def _raise(values, old, new):
-    # Two arrays: a maximum written back to where it was read becomes a masked store, which is slow.
+def _raise(values: Vector, old: Vector, new: Vector) -> None:
+    # Input and output are two arrays, because a maximum written in place becomes a masked store, which is slow.
     for i in range(len(new)):
         new[i] = _larger(values[i], old[i])
 
 
 @vectorised(fastmath=EXACT)
-def _exponentiate(values, peak, total):
+def _exponentiate(values: Vector, peak: Vector, total: Vector) -> None:
     for i in range(len(values)):
         power = exponential(values[i] - peak[i])
         values[i] = power
@@ -154,14 +165,14 @@ def _exponentiate(values, peak, total):
 
 
 @vectorised(fastmath=EXACT)
-def _multiply(values, factors):
+def _multiply(values: Vector, factors: Vector) -> None:
     for i in range(len(values)):
         values[i] *= factors[i]
 
 
 @vectorised(fastmath=SUMMING)
-def _finish(total, peak, weights):
-    """Log-likelihood of a block; `total` becomes the factor that turns powers into weighted responsibilities."""
+def _finish(total: Vector, peak: Vector, weights: Vector) -> float:
+    """Return the log-likelihood of a block, and turn `total` into factors from powers to weighted responsibilities."""
     log_likelihood = 0.0
     for i in range(len(total)):
         log_likelihood += weights[i] * (peak[i] + logarithm(total[i]))
@@ -170,8 +181,10 @@ def _finish(total, peak, weights):
 
 
 @vectorised(fastmath=SUMMING)
-def _dot(one, other, f0, f1, f2, sums, other_sums):
-    """Adds the products of three features with the responsibilities of two components."""
+def _dot(
+    one: Vector, other: Vector, f0: Vector, f1: Vector, f2: Vector, sums: Vector, other_sums: Vector
+) -> None:
+    """Add the products of three features and the responsibilities of two components."""
     s0, s1, s2, t0, t1, t2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(len(one)):
         s0 += one[i] * f0[i]
@@ -188,13 +201,13 @@ def _dot(one, other, f0, f1, f2, sums, other_sums):
     other_sums[2] += t2
 
 
-# A slice [k, :n] of a whole array has its numbers side by side; of [:, :n] the compiler cannot know it, and gives up
-# vector instructions. So the functions below take whole arrays, the first column and the number of columns.
+# In a slice [k, :n] of a whole array the numbers are contiguous. The compiler cannot know this of a slice [:, :n], and
+# then uses no vector instructions. So the functions below take whole arrays, the first column and the column count.
 
 
 @vectorised()
-def _fill(points, spread, first, n, features):
-    """φ of n records from `first`, one feature a row. The row of ones is there already."""
+def _fill(points: Matrix, spread: Matrix, first: int, n: int, features: Matrix) -> None:
+    """Write φ of n records from `first`, with one feature per row. The row of ones already exists."""
     d = points.shape[1]
     for a in range(d):
         row = features[1 + a]
@@ -213,8 +226,8 @@ def _fill(points, spread, first, n, features):
 
 
 @vectorised()
-def _paired(coefficients):
-    """The coefficients with a row of zeros added if they are odd in number: components go in pairs."""
+def _paired(coefficients: Matrix) -> Matrix:
+    """Add a row of zeros if the number of components is odd, because the loops process components in pairs."""
     count, p = coefficients.shape
     table = np.zeros((count + count % 2, p))
     table[:count] = coefficients
@@ -222,8 +235,8 @@ def _paired(coefficients):
 
 
 @vectorised()
-def _log_joint(table, features, n, joint):
-    """log(π_k N_k) of n records, one component a row."""
+def _log_joint(table: Matrix, features: Matrix, n: int, joint: Matrix) -> None:
+    """Compute log(π_k N_k) of n records, with one component per row."""
     for k in range(0, len(table), 2):
         c, e, one, other = table[k], table[k + 1], joint[k, :n], joint[k + 1, :n]
         _combine(c, e, features[0, :n], features[1, :n], features[2, :n], one, other)
@@ -233,8 +246,8 @@ def _log_joint(table, features, n, joint):
 
 
 @vectorised()
-def _soften(count, joint, n, weights, peaks, total):
-    """Log-likelihood of n records; their first `count` rows of `joint` become weighted responsibilities."""
+def _soften(count: int, joint: Matrix, n: int, weights: Vector, peaks: Matrix, total: Vector) -> float:
+    """Return the log-likelihood of n records, and turn the first `count` rows of `joint` into responsibilities × w."""
     peaks[0, :] = -np.inf
     total[:] = 0.0
     for k in range(count):
@@ -249,10 +262,18 @@ def _soften(count, joint, n, weights, peaks, total):
 
 
 @vectorised(nogil=True, cache=True)
-def fused_pass(points, spread, weights, coefficients, first, last, statistics):
-    """E-step and statistics of records first..last, added to `statistics` (K, p). Returns the log-likelihood.
+def fused_pass(
+    points: Matrix,
+    spread: Matrix,
+    weights: Vector,
+    coefficients: Matrix,
+    first: int,
+    last: int,
+    statistics: Matrix,
+) -> float:
+    """Add the statistics of records first..last to `statistics` (K, p), and return their log-likelihood.
 
-    `coefficients` (K, p) has p padded with zeros to a multiple of GROUP; `spread` is empty for exact records.
+    `coefficients` (K, p) has p padded with zeros to a multiple of GROUP. `spread` is empty for exact records.
     """
     count, p = coefficients.shape
     table = _paired(coefficients)
@@ -275,8 +296,16 @@ def fused_pass(points, spread, weights, coefficients, first, last, statistics):
 
 
 @vectorised(nogil=True, cache=True)
-def fused_passes(points, spread, weights, ends, coefficients, statistics, log_likelihood):
-    """A pass over the records ends[m]..ends[m + 1] at coefficients m, for each m: statistics and log-likelihood m."""
+def fused_passes(
+    points: Matrix,
+    spread: Matrix,
+    weights: Vector,
+    ends: Vector,
+    coefficients: Tensor,
+    statistics: Tensor,
+    log_likelihood: Vector,
+) -> None:
+    """Add the statistics and log-likelihood of records ends[m]..ends[m + 1] at coefficients m, for each m."""
     for m in range(len(coefficients)):
         log_likelihood[m] += fused_pass(
             points, spread, weights, coefficients[m], ends[m], ends[m + 1], statistics[m]
@@ -284,8 +313,11 @@ def fused_passes(points, spread, weights, ends, coefficients, statistics, log_li
 
 
 @vectorised()
-def _standardise(table, features, n, axes, places):
-    """Standardised places of n records: rows of lower triangles times features, `axes` rows a component, in pairs."""
+def _standardise(table: Matrix, features: Matrix, n: int, axes: int, places: Matrix) -> None:
+    """Compute standardised places of n records: rows of lower triangles times features, two rows at a time.
+
+    Each component has `axes` rows.
+    """
     for row in range(0, len(table), 2):
         c, e, one, other = table[row], table[row + 1], places[row, :n], places[row + 1, :n]
         _combine(c, e, features[0, :n], features[1, :n], features[2, :n], one, other)
@@ -295,20 +327,20 @@ def _standardise(table, features, n, axes, places):
 
 
 @vectorised(fastmath=EXACT)
-def _add_square(place, distances):
+def _add_square(place: Vector, distances: Vector) -> None:
     for i in range(len(place)):
         distances[i] += place[i] * place[i]
 
 
 @vectorised(fastmath=EXACT)
-def _log_density(log_scale, distances, joint):
+def _log_density(log_scale: float, distances: Vector, joint: Vector) -> None:
     for i in range(len(joint)):
         joint[i] = log_scale - 0.5 * distances[i]
 
 
 @vectorised()
-def _find(shares, weights, chosen):
-    """Where responsibilities are not negligible, and in how many records."""
+def _find(shares: Vector, weights: Vector, chosen: Vector) -> int:
+    """Write the indices of responsibilities that are not negligible to `chosen`, and return their number."""
     found = 0
     for i in range(len(shares)):
         chosen[found] = i
@@ -317,15 +349,15 @@ def _find(shares, weights, chosen):
 
 
 @vectorised(fastmath=EXACT)
-def _shorten(factors, radius):
-    """Squared lengths become the factors that bring these lengths to the radius at most."""
+def _shorten(factors: Vector, radius: float) -> None:
+    """Turn squared lengths into factors that limit these lengths to the radius."""
     square = radius * radius
     for i in range(len(factors)):
         factors[i] = radius / np.sqrt(_larger(factors[i], square))
 
 
 @vectorised(fastmath=SUMMING)
-def _sum(values):
+def _sum(values: Vector) -> float:
     total = 0.0
     for i in range(len(values)):
         total += values[i]
@@ -333,17 +365,27 @@ def _sum(values):
 
 
 @vectorised()
-def _take(values, chosen, taken):
+def _take(values: Vector, chosen: Vector, taken: Vector) -> None:
     for i in range(len(taken)):
         taken[i] = values[chosen[i]]
 
 
 @vectorised(nogil=True, cache=True)
-def standardised_pass(points, weights, affine, log_scale, radius, first, last, counts, products):
-    """Counts and products of clipped standardised places of records first..last, added to (K,) and (K, axes, p).
+def standardised_pass(
+    points: Matrix,
+    weights: Vector,
+    affine: Tensor,
+    log_scale: Vector,
+    radius: float,
+    first: int,
+    last: int,
+    counts: Vector,
+    products: Tensor,
+) -> None:
+    """Add counts (K,) and products (K, axes, p) of the clipped standardised places of records first..last.
 
     `affine` (K, axes, p) holds [-L⁻¹μ, L⁻¹], padded with zeros: axes to an even number, p to a multiple of GROUP.
-    `products` are Σ w γ z (1, z) for each coordinate of z, on and above the diagonal; below it some are left out.
+    `products` are Σ w γ z (1, z) for each coordinate of z, on and above the diagonal. Some below it are missing.
     """
     count, axes, p = affine.shape
     d = points.shape[1]
@@ -394,8 +436,8 @@ def standardised_pass(points, weights, affine, log_scale, radius, first, last, c
 
 
 @vectorised(nogil=True, cache=True)
-def log_joints(points, spread, coefficients, joint):
-    """log(π_k N_k) of every record, (K, n)."""
+def log_joints(points: Matrix, spread: Matrix, coefficients: Matrix, joint: Matrix) -> None:
+    """Compute log(π_k N_k) of every record, (K, n)."""
     table = _paired(coefficients)
     features, block = np.zeros((coefficients.shape[1], BLOCK)), np.empty((len(table), BLOCK))
     features[0, :] = 1.0
@@ -407,8 +449,8 @@ def log_joints(points, spread, coefficients, joint):
 
 
 @vectorised(nogil=True, cache=True)
-def log_sums(joint, without, out):
-    """log Σ_k exp(joint) of every record, (n,), leaving out component `without` (-1 leaves out none)."""
+def log_sums(joint: Matrix, without: int, out: Vector) -> None:
+    """Compute log Σ_k exp(joint) of every record, (n,), without component `without` (-1: with all components)."""
     count, last = joint.shape
     peaks, total, powers = np.empty((2, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for start in range(0, last, BLOCK):
@@ -430,11 +472,11 @@ def log_sums(joint, without, out):
 
 
 @vectorised(nogil=True, cache=True)
-def removal_costs(joint, weights, costs):
-    """Adds to `costs` (K,) the log-likelihood lost by each component's removal, the others keeping their shape.
+def removal_costs(joint: Matrix, weights: Vector, costs: Vector) -> None:
+    """Add to `costs` (K,) the log-likelihood lost if each component is removed and the others keep their shape.
 
-    A component that is not a record's likeliest leaves at least half of the density, so the rest is a difference;
-    for the likeliest the rest is summed afresh about the second.
+    If the removed component is not the most likely one of a record, at least half of the density is left, so the rest
+    is a difference. For the most likely component, the rest is a new sum relative to the second.
     """
     count, n = joint.shape
     for i in range(n):
@@ -460,8 +502,8 @@ def removal_costs(joint, weights, costs):
 
 
 @vectorised(nogil=True, cache=True, fastmath=SUMMING)
-def gains(rest, joint, weights, out):
-    """Σ w log(exp(rest) + exp(joint_c)) for each candidate component c, (C,)."""
+def gains(rest: Vector, joint: Matrix, weights: Vector, out: Vector) -> None:
+    """Compute Σ w log(exp(rest) + exp(joint_c)) for each candidate component c, (C,)."""
     for c in range(len(joint)):
         total = 0.0
         for i in range(len(rest)):

@@ -10,13 +10,13 @@ from privmix.errors import UserError
 if TYPE_CHECKING:
     from sklearn.mixture import GaussianMixture
 
-BLOCK = 4096  # rows at a time: a block of distances stays in the cache
-ROUNDING = 1e-9  # weights that miss 1 by less are renormalised, by more are an error
+BLOCK = 4096  # rows per step, so that a block of distances stays in the cache
+ROUNDING = 1e-9  # weights whose sum differs from 1 by less are renormalised; a larger difference is an error
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """K Gaussians in d dimensions. Checked at construction, so whoever holds one may trust it."""
+    """A mixture of K components in d dimensions. The constructor checks all values."""
 
     weights: np.ndarray  # (K,) non-negative, sum 1
     means: np.ndarray  # (K, d)
@@ -33,7 +33,7 @@ class Mixture:
         if k < 1 or d < 1 or means.shape != (k, d) or covariances.shape != (k, d, d):
             raise UserError(
                 "a mixture needs weights (K,), means (K, d) and covariances (K, d, d) with K, d >= 1, "
-                f"but has {weights.shape}, {means.shape} and {covariances.shape}; give arrays of those shapes."
+                f"but has {weights.shape}, {means.shape} and {covariances.shape}; pass arrays of those shapes."
             )
         for name, part in (("weights", weights), ("means", means), ("covariances", covariances)):
             if not np.isfinite(part).all():
@@ -56,7 +56,7 @@ class Mixture:
 
     @property
     def n_components(self) -> int:
-        """Number of Gaussians, K."""
+        """Number of components, K."""
         return len(self.weights)
 
     @property
@@ -65,15 +65,15 @@ class Mixture:
         return self.means.shape[1]
 
     def n_parameters(self, covariance: str = "full") -> int:
-        """Free parameters: K - 1 weights, K means, and covariances that were fitted full, diagonal or tied."""
+        """Count the free parameters: K - 1 weights, K means, and full, diagonal or tied covariances."""
         k, d = self.means.shape
         counts = {"full": k * d * (d + 1) // 2, "diagonal": k * d, "tied": d * (d + 1) // 2}
         if covariance not in counts:
-            raise UserError(f"covariances are {', '.join(counts)}, but {covariance!r} was asked for.")
+            raise UserError(f"covariance must be one of {', '.join(counts)}, but is {covariance!r}.")
         return k - 1 + k * d + counts[covariance]
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
-        """log p(x) for each point, (n,). A point too far for floating point has -inf, never NaN."""
+        """Compute log p(x) for each point, (n,). It is -inf, never NaN, if the density underflows."""
         points = self._check_points(points)
         density = np.empty(len(points))
         for first in range(0, len(points), BLOCK):
@@ -85,7 +85,7 @@ class Mixture:
         return density
 
     def responsibilities(self, points: np.ndarray) -> np.ndarray:
-        """P(component | x), (n, K). Where every density underflows to zero it is the weights."""
+        """Compute P(component | x), (n, K). Where every density underflows to zero, return the weights."""
         points = self._check_points(points)
         shares = np.empty((len(points), self.n_components))
         for first in range(0, len(points), BLOCK):
@@ -98,16 +98,19 @@ class Mixture:
         return shares
 
     def bic(self, points: np.ndarray, weights: np.ndarray | None = None, covariance: str = "full") -> float:
-        """Bayesian information criterion (Schwarz 1978), -2 log L + p log n; lower is better. n is the total weight."""
+        """Compute the Bayesian information criterion (Schwarz 1978), -2 log L + p log n; lower is better.
+
+        n is the total weight.
+        """
         log_likelihood, total = self._log_likelihood(points, weights)
         return -2 * log_likelihood + self.n_parameters(covariance) * float(np.log(total))
 
     def aic(self, points: np.ndarray, weights: np.ndarray | None = None, covariance: str = "full") -> float:
-        """Akaike's information criterion (1974), -2 log L + 2 p; lower is better."""
+        """Compute Akaike's information criterion (1974), -2 log L + 2 p; lower is better."""
         return -2 * self._log_likelihood(points, weights)[0] + 2 * self.n_parameters(covariance)
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """n independent draws, (n, d), in random order."""
+        """Draw n independent points, (n, d), in random order."""
         return self.sample_with_labels(n, rng)[0]
 
     def sample_with_labels(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -117,39 +120,39 @@ class Mixture:
         return self.means[labels] + np.einsum("nij,nj->ni", self.cholesky[labels], standard), labels
 
     def restore(self, centre: np.ndarray, scale: np.ndarray) -> Self:
-        """The mixture of v where this one is of x = (v - centre) * scale, both per coordinate."""
+        """Convert a mixture of x = (v - centre) * scale to the mixture of v. Both arguments are per coordinate."""
         centre, scale = self._axes(centre, scale)
         return type(self)(
             self.weights, self.means / scale + centre, self.covariances / np.outer(scale, scale)
         )
 
     def normalise(self, centre: np.ndarray, scale: np.ndarray) -> Self:
-        """The mixture of x = (v - centre) * scale where this one is of v."""
+        """Convert a mixture of v to the mixture of x = (v - centre) * scale."""
         centre, scale = self._axes(centre, scale)
         return type(self)(
             self.weights, (self.means - centre) * scale, self.covariances * np.outer(scale, scale)
         )
 
     def to_sklearn(self) -> "GaussianMixture":
-        """A fitted scikit-learn estimator with these parameters."""
+        """Return a fitted scikit-learn estimator with these parameters."""
         from sklearn.mixture import GaussianMixture
 
         model = GaussianMixture(n_components=self.n_components, covariance_type="full")
         model.weights_, model.means_, model.covariances_ = (
             part.copy() for part in (self.weights, self.means, self.covariances)
         )
-        # scikit-learn's factor is upper triangular with precision = U U', so U is the inverse of L, transposed.
+        # scikit-learn uses an upper triangular factor with precision = U U', so U is the transpose of L⁻¹.
         model.precisions_cholesky_ = np.swapaxes(np.linalg.inv(self.cholesky), 1, 2).copy()
         model.precisions_ = model.precisions_cholesky_ @ np.swapaxes(model.precisions_cholesky_, 1, 2)
         model.converged_, model.n_iter_, model.n_features_in_ = True, 0, self.dimensions
-        model.lower_bound_ = np.nan  # its data are not known here
+        model.lower_bound_ = np.nan  # unknown without the data
         return model
 
     @classmethod
     def from_sklearn(cls, model: "GaussianMixture") -> Self:
-        """The mixture of a fitted scikit-learn estimator, whatever its covariance type."""
+        """Return the mixture of a fitted scikit-learn estimator of any covariance type."""
         if not hasattr(model, "covariances_"):
-            raise UserError("the scikit-learn mixture is not fitted; call its fit first.")
+            raise UserError("the scikit-learn mixture is not fitted; call its fit method first.")
         k, d = model.means_.shape
         covariances = np.asarray(model.covariances_)
         if model.covariance_type == "spherical":
@@ -175,32 +178,36 @@ class Mixture:
         if any(part.shape not in ((), (self.dimensions,)) for part in axes):
             raise UserError(
                 f"centre and scale must be numbers or have shape ({self.dimensions},) for this mixture, but have "
-                f"{axes[0].shape} and {axes[1].shape}."
+                f"shapes {axes[0].shape} and {axes[1].shape}."
             )
         if not all(np.isfinite(part).all() for part in axes) or (axes[1] == 0).any():
-            raise UserError(f"centre and scale must be finite and scale not 0, but are {centre} and {scale}.")
+            raise UserError(
+                f"centre and scale must be finite, and scale must not be 0, but they are {centre} and {scale}."
+            )
         return [np.broadcast_to(part, (self.dimensions,)) for part in axes]
 
     def _log_likelihood(self, points: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
-        """Σ w log p(x) and Σ w; a point of weight zero does not count however far it is."""
+        """Compute Σ w log p(x) and Σ w. Skip points of weight zero, whose density may underflow."""
         density = self.log_density(points)
         weights = np.ones(len(density)) if weights is None else np.asarray(weights, dtype=np.float64)
         if weights.shape != density.shape or not np.isfinite(weights).all() or (weights < 0).any():
-            raise UserError(f"{len(density)} points need as many finite weights >= 0; correct the weights.")
+            raise UserError(
+                f"{len(density)} points need {len(density)} finite weights >= 0; correct the weights."
+            )
         if not weights.sum() > 0:
-            raise UserError("a criterion needs data, but no point has a positive weight.")
+            raise UserError("a criterion needs data, but no point has a positive weight; check the weights.")
         counted = weights > 0
         return float(weights[counted] @ density[counted]), float(weights.sum())
 
     def _log_joint(self, points: np.ndarray) -> np.ndarray:
-        """log of weight times density, (K, n), by the Cholesky factor of each covariance."""
+        """Compute log(weight × density), (K, n), from the Cholesky factor of each covariance."""
         inverse = np.linalg.inv(self.cholesky)
         joint = np.empty((self.n_components, len(points)))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             for k in range(self.n_components):
                 standard = (points - self.means[k]) @ inverse[k].T
                 joint[k] = -0.5 * np.square(standard).sum(axis=1)
-            joint[np.isnan(joint)] = -np.inf  # infinity minus infinity: farther than floating point reaches
+            joint[np.isnan(joint)] = -np.inf  # infinity minus infinity: the distance overflows
             determinant = np.log(np.diagonal(self.cholesky, axis1=1, axis2=2)).sum(axis=1)
             constant = np.log(self.weights) - determinant - 0.5 * self.dimensions * np.log(2 * np.pi)
         return joint + constant[:, None]
@@ -208,20 +215,20 @@ class Mixture:
 
 @dataclass(frozen=True)
 class FitResult:
-    """A fitted mixture and how it was reached."""
+    """A fitted mixture, with its likelihood and the state of EM at the end."""
 
     mixture: Mixture
     log_likelihood: float  # mean per unit of weight
-    objective: float  # what was maximised: the log-likelihood, plus the log prior per unit of weight
-    iterations: int  # passes over all the data, one an EM iteration
+    objective: float  # the maximised value: the log-likelihood plus the log prior, per unit of weight
+    iterations: int  # EM iterations on all the data; each is one pass
     converged: bool
     notes: tuple[str, ...] = ()
 
 
 def _symmetrise(covariances: np.ndarray) -> np.ndarray:
-    """The covariances with rounding averaged away, or an error where more than rounding differs."""
+    """Remove asymmetry from rounding by averaging. Raise an error if the asymmetry is larger than that."""
     mirrored = covariances.transpose(0, 2, 1)
-    if (covariances == mirrored).all():  # the usual case: EM makes a mixture in every iteration
+    if (covariances == mirrored).all():  # the usual case, and fast: EM makes a mixture in every iteration
         return covariances
     largest = np.abs(covariances).max(axis=(1, 2), keepdims=True)
     if (np.abs(covariances - mirrored) > ROUNDING * largest).any():

@@ -1,14 +1,14 @@
-"""Weighted records, their sufficient statistics, and the parameters that these determine.
+"""Weighted records, their sufficient statistics, and the parameters that follow from these statistics.
 
 `kernel.em_pass` turns `Observations` and parameters into `Moments`. `estimate` turns moments into parameters and
 sees no data. A private mechanism adds its noise between the two, and nowhere else.
 
-A record may be known exactly, or only as a distribution over places: uniform in a box, or the records of one cell
-taken together. EM needs only the mean of φ(x) = [1, x, vech(xxᵀ)], that is the record's mean place and its
-covariance about that place. With that mean φ̄ for φ the ordinary pass is exact EM, monotone, for
-Σ w log Σ_k π_k exp(E[log N_k(x)]), where E is the mean over the record's places: the objective is log-sum-exp of
-functions linear in φ̄, and the M-step from Σ w γ φ̄ maximises its Jensen bound. The objective is at most the mean
-log-density over the places, and equal to it in the limit of places that coincide.
+The place of a record may be known exactly, or only as a distribution over places: uniform in a box, or that of all
+records in one cell. EM needs only the mean of φ(x) = [1, x, vech(xxᵀ)], that is, the mean place of the record and
+the covariance about it. With this mean φ̄ instead of φ, the ordinary pass is exact, monotone EM for the objective
+Σ w log Σ_k π_k exp(E[log N_k(x)]), where E is the mean over the places of the record. The reason: the objective is
+log-sum-exp of functions linear in φ̄, and the M-step from Σ w γ φ̄ maximises its Jensen bound. The objective is at
+most the mean log-density over the places. The two are equal in the limit of places that coincide.
 """
 
 import math
@@ -22,29 +22,30 @@ import numpy as np
 from privmix.errors import UserError, suggest
 from privmix.mixture.model import Mixture
 
-LARGEST = 1e150  # a record beyond this has no square in floating point
+LARGEST = 1e150  # the square of a larger coordinate overflows
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """n weighted records in d dimensions, checked at construction."""
+    """n weighted records in d dimensions. The constructor checks all values."""
 
-    points: np.ndarray  # (n, d) place, or mean place
+    points: np.ndarray  # (n, d) places, or mean places
     weights: np.ndarray  # (n,) non-negative
-    spread: np.ndarray | None = (
-        None  # (n, d(d+1)/2) covariance about the place, upper triangle; None: no spread
-    )
+    # (n, d(d+1)/2) covariance about the place, upper triangle; None if the place is known exactly
+    spread: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        # Writable, or numba would compile its loops once more for arrays that are not.
+        # The arrays must be writable. Otherwise numba compiles its loops a second time for read-only arrays.
         points, weights = (np.require(part, np.float64, ["C", "W"]) for part in (self.points, self.weights))
         if points.ndim != 2 or 0 in points.shape:
             raise UserError(f"records must be an array (n, d) with n, d >= 1, but have shape {points.shape}.")
         if not (points.max() < LARGEST and points.min() > -LARGEST):
-            raise UserError("records must be finite numbers below 1e150; remove NaN, infinity and the like.")
+            raise UserError(
+                "records must be finite numbers below 1e150; remove rows with NaN, infinity or larger numbers."
+            )
         n, d = points.shape
         if weights.shape != (n,):
-            raise UserError(f"{n} records need as many weights, not {weights.shape}.")
+            raise UserError(f"{n} records need weights of shape ({n},), but they have shape {weights.shape}.")
         with np.errstate(over="ignore"):
             total = weights.sum()
         if not np.isfinite(total) or (weights < 0).any():
@@ -57,7 +58,8 @@ class Observations:
             spread = np.require(self.spread, np.float64, ["C", "W"])
             if spread.shape != (n, d * (d + 1) // 2) or not np.isfinite(spread).all():
                 raise UserError(
-                    f"the spread of {n} records in {d} dimensions must be {d * (d + 1) // 2} finite numbers each."
+                    f"the spread of {n} records in {d} dimensions must have {d * (d + 1) // 2} finite numbers "
+                    "per record; check its shape and remove NaN and infinity."
                 )
             object.__setattr__(self, "spread", spread)
 
@@ -75,11 +77,11 @@ class Observations:
         return float(self.weights.sum())
 
     def blocks(self) -> "list[Observations]":
-        """The data in pieces that fit in memory: here all at once. `stream.Stream` has many."""
+        """Return the data in blocks that fit in memory. Here it is one block; a `stream.Stream` has many."""
         return [self]
 
     def covariance(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (d,) and covariance (d, d) of all records together."""
+        """Compute the mean (d,) and covariance (d, d) of all records."""
         shares = self.weights / self.total_weight
         centre = shares @ self.points
         away = self.points - centre
@@ -89,7 +91,7 @@ class Observations:
         return centre, covariance
 
     def normalise(self, centre: np.ndarray, scale: np.ndarray) -> "Observations":
-        """The records of x = (v - centre) * scale where these are of v."""
+        """Convert records of v to records of x = (v - centre) * scale."""
         spread = self.spread
         if spread is not None:
             rows, columns = np.triu_indices(self.dimensions)
@@ -111,26 +113,26 @@ class Data(Protocol):
         """Sum of the weights."""
 
     def blocks(self) -> Iterable[Observations]:
-        """The records; each call begins anew."""
+        """Iterate over the records. Each call starts from the first block."""
 
     def covariance(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (d,) and covariance (d, d) of all records together."""
+        """Compute the mean (d,) and covariance (d, d) of all records."""
 
     def normalise(self, centre: np.ndarray, scale: np.ndarray) -> "Data":
-        """The records of x = (v - centre) * scale where these are of v."""
+        """Convert records of v to records of x = (v - centre) * scale."""
 
 
-def observe(points: "np.ndarray | Observations", weights: np.ndarray | None = None) -> Observations:
-    """Records at known places, (n, d); weight 1 each unless told. Observations stay as they are."""
+def observe(points: np.ndarray | Data, weights: np.ndarray | None = None) -> Observations:
+    """Make observations from points (n, d), by default with weight 1 each. Return observations unchanged."""
     if isinstance(points, Observations):
         if weights is not None:
-            raise UserError("these records have weights already; give weights with plain points only.")
+            raise UserError("these records already have weights; pass weights only together with an array.")
         return points
     points = _as_numbers(points)
     return Observations(points, np.ones(points.shape[:1]) if weights is None else weights)
 
 
-def _as_numbers(points: np.ndarray) -> np.ndarray:
+def _as_numbers(points: object) -> np.ndarray:
     try:
         array = np.asarray(points)
         if np.issubdtype(array.dtype, np.complexfloating):
@@ -141,14 +143,14 @@ def _as_numbers(points: np.ndarray) -> np.ndarray:
 
 
 def observe_boxes(lower: np.ndarray, upper: np.ndarray, weights: np.ndarray | None = None) -> Observations:
-    """Records known only to be uniform in boxes with corners (n, d): E[xxᵀ] = ccᵀ + diag(h²)/12.
+    """Make observations that are uniform in boxes with corners (n, d): E[xxᵀ] = ccᵀ + diag(h²)/12.
 
-    A fit to them is that of the piecewise uniform density, wider than the records by up to h²/6 (grouping and then
-    spreading give h²/12 each): `boxes.fit` takes half of it off.
+    A fit to them describes the piecewise uniform density. Its variance exceeds that of the records by up to h²/6:
+    grouping adds h²/12, and so does spreading. `boxes.fit` subtracts half of the excess.
     """
     lower, upper = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
     if lower.ndim != 2 or lower.shape != upper.shape or (lower > upper).any():
-        raise UserError("boxes need lower <= upper corners of one shape (n, d); swap or cut them.")
+        raise UserError("boxes need corners lower <= upper of the same shape (n, d); swap the corners.")
     n, d = lower.shape
     rows, columns = np.triu_indices(d)
     spread = np.zeros((n, len(rows)))
@@ -157,7 +159,7 @@ def observe_boxes(lower: np.ndarray, upper: np.ndarray, weights: np.ndarray | No
 
 
 def compress(observations: Observations) -> Observations:
-    """The same data with equal records merged into one of their summed weight. Exact; those of no weight go."""
+    """Merge equal records into one with the sum of their weights, and drop records of weight zero. This is exact."""
     records, index = distinct_records(observations)
     weights = np.bincount(index, observations.weights, minlength=len(records))
     kept = weights > 0
@@ -165,7 +167,7 @@ def compress(observations: Observations) -> Observations:
 
 
 def distinct_records(observations: Observations) -> tuple[Observations, np.ndarray]:
-    """The distinct records, each of weight 1 and in order of their coordinates, and which of them each record is."""
+    """Return the distinct records, sorted by coordinates, with weight 1 each; and the index of each record in them."""
     columns = [*observations.points.T, *(() if observations.spread is None else observations.spread.T)]
     order = np.lexsort(columns[::-1])
     new = np.zeros(len(order), dtype=bool)
@@ -180,13 +182,13 @@ def distinct_records(observations: Observations) -> tuple[Observations, np.ndarr
 
 
 def aggregate(observations: Observations, cells: np.ndarray) -> Observations:
-    """One record for each integer cell id: mean place, the spread about it, summed weight.
+    """Merge the records of each cell into one: their mean place, the spread about it, and the sum of weights.
 
-    Moments stay exact; the records of a cell share their responsibilities.
+    `cells` holds an integer cell id per record. Moments stay exact; the records of a cell share responsibilities.
     """
     cells = np.asarray(cells)
     if cells.shape != (len(observations),) or not np.issubdtype(cells.dtype, np.integer):
-        raise UserError(f"aggregate needs one integer cell id for each of {len(observations)} records.")
+        raise UserError(f"aggregate needs one integer cell id for each of the {len(observations)} records.")
     _, index = np.unique(cells, return_inverse=True)
     total = np.bincount(index, observations.weights)
     shares = np.divide(observations.weights, total[index], where=total[index] > 0, out=np.zeros(len(index)))
@@ -202,7 +204,10 @@ def aggregate(observations: Observations, cells: np.ndarray) -> Observations:
 
 
 def systematic_sample(data: Data, size: int, rng: np.random.Generator) -> Observations:
-    """A systematic sample: `size` draws, each record as often as its weight earns, to within one. All when few."""
+    """Draw a systematic sample of `size` records, or return all records if there are no more.
+
+    The number of draws of each record differs by less than one from its share of the total weight times `size`.
+    """
     if size >= len(data):
         return _concatenate(data.blocks())
     ticks = (np.arange(size) + rng.random()) * (data.total_weight / size)
@@ -221,16 +226,16 @@ def systematic_sample(data: Data, size: int, rng: np.random.Generator) -> Observ
 def upper_triangle(
     d: int, diagonal: float = 1.0, off_diagonal: float = math.sqrt(2)
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and columns of the upper triangle of d by d matrices, and a factor for each entry.
+    """Return rows and columns of the upper triangle of d by d matrices, and a factor for each entry.
 
-    With the default factors the triangle of a symmetric matrix has the length of the whole matrix.
+    With the default factors, the triangle of a symmetric matrix has the same norm as the whole matrix.
     """
     rows, columns = np.triu_indices(d)
     return rows, columns, np.where(rows == columns, diagonal, off_diagonal)
 
 
 def symmetric_matrix(triangle: np.ndarray, d: int) -> np.ndarray:
-    """The symmetric matrices (..., d, d) of upper triangles (..., d(d+1)/2)."""
+    """Return the symmetric matrices (..., d, d) of upper triangles (..., d(d+1)/2)."""
     return triangle[..., _triangle_positions(d)]
 
 
@@ -261,13 +266,13 @@ def _select_rows(observations: Observations, rows: np.ndarray, weights: np.ndarr
 
 Covariance = Literal["full", "diagonal", "tied"]
 COVARIANCES = ("full", "diagonal", "tied")
-NEGLIGIBLE = 1e-12  # share of the total weight below which a component's moments carry no information
-FLATTEST = 1e-12  # smallest ratio of eigenvalues: below it a matrix is not reliably positive definite
+NEGLIGIBLE = 1e-12  # share of the total weight below which the moments of a component carry no information
+FLATTEST = 1e-12  # smallest ratio of eigenvalues; below it, a matrix is not reliably positive definite
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weighted sums over records i with weight w and responsibilities γ. A stack of them has one more axis, first."""
+    """Weighted sums over records with weight w and responsibilities γ. A stack of moments has an extra first axis."""
 
     counts: np.ndarray  # (K,)       Σ w γ
     sums: np.ndarray  # (K, d)       Σ w γ x
@@ -275,19 +280,19 @@ class Moments:
     log_likelihood: float | np.ndarray  # Σ w log p(x) at the parameters that gave γ
     total_weight: float | np.ndarray  # Σ w
 
-    def __getitem__(self, rows) -> "Moments":
+    def __getitem__(self, rows: int | Sequence[int] | np.ndarray) -> "Moments":
         return Moments(
             self.counts[rows],
             self.sums[rows],
             self.squares[rows],
-            self.log_likelihood[rows],
-            self.total_weight[rows],
+            np.asarray(self.log_likelihood)[rows],
+            np.asarray(self.total_weight)[rows],
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """m mixtures of one shape side by side, unchecked: what EM holds between its steps."""
+    """The parameters of m mixtures of the same shape, not checked. EM keeps them between its steps."""
 
     weights: np.ndarray  # (m, K)
     means: np.ndarray  # (m, K, d)
@@ -295,7 +300,7 @@ class Parameters:
 
     @classmethod
     def of(cls, mixtures: Sequence[Mixture]) -> "Parameters":
-        """The stack of these mixtures."""
+        """Stack the parameters of these mixtures."""
         return cls(
             np.array([each.weights for each in mixtures]),
             np.array([each.means for each in mixtures]),
@@ -305,11 +310,11 @@ class Parameters:
     def __len__(self) -> int:
         return len(self.weights)
 
-    def __getitem__(self, rows) -> "Parameters":
+    def __getitem__(self, rows: Sequence[int] | np.ndarray) -> "Parameters":
         return Parameters(self.weights[rows], self.means[rows], self.covariances[rows])
 
     def mixture(self, number: int) -> Mixture:
-        """One of them, checked."""
+        """Return one of the mixtures, checked."""
         return Mixture(self.weights[number], self.means[number], self.covariances[number])
 
 
@@ -317,12 +322,12 @@ class Parameters:
 class Prior:
     """Dirichlet(alpha) on the weights; normal-inverse-Wishart(mean 0, kappa, nu, scale·I) on each (μ, Σ).
 
-    The defaults are those of Park et al. 2017, "DP-EM" (arXiv 1605.06995), for records in the unit ball.
+    The defaults are from Park et al. 2017, "DP-EM" (arXiv 1605.06995), for records in the unit ball.
     """
 
     alpha: float = 2.0
     kappa: float = 1.0
-    nu: float | None = None  # d + 2 when None
+    nu: float | None = None  # None: d + 2
     scale: float = 0.1
 
     def __post_init__(self) -> None:
@@ -333,11 +338,14 @@ class Prior:
             )
 
     def freedom(self, dimensions: int) -> float:
-        """Degrees of freedom ν of the inverse Wishart."""
+        """Return the degrees of freedom ν of the inverse Wishart distribution."""
         return dimensions + 2.0 if self.nu is None else float(self.nu)
 
     def log_density(self, parameters: Parameters | Mixture) -> float | np.ndarray:
-        """log prior density, up to a constant: what MAP adds to the log-likelihood. One for each of a stack."""
+        """Compute the log prior density up to a constant, which MAP adds to the log-likelihood.
+
+        A stack of parameters gives one value for each mixture.
+        """
         d = parameters.means.shape[-1]
         cholesky = np.linalg.cholesky(parameters.covariances)
         inverse = np.linalg.inv(cholesky)
@@ -353,20 +361,22 @@ class Prior:
 def estimate(
     moments: Moments, *, floor: np.ndarray, prior: Prior | None = None, covariance: Covariance = "full"
 ) -> Mixture:
-    """The mixture of largest likelihood (or of largest posterior density) given moments, with Σ ⪰ diag(floor).
+    """Return the mixture that maximises the likelihood (or posterior density) given moments, with Σ ⪰ diag(floor).
 
-    Without a prior π = N_k/N, μ = s_k/N_k, Σ = Q_k/N_k - μμᵀ. With one it is the joint mode of
+    Without a prior: π = N_k/N, μ = s_k/N_k, Σ = Q_k/N_k - μμᵀ. With a prior: the joint mode of the
     Dirichlet and normal-inverse-Wishart posteriors (Murphy 2012, "Machine Learning", §11.4.2.8, prior mean 0):
         π = (N_k + α - 1)/(N + K(α - 1)),  μ = s_k/(κ + N_k),
         Σ = (S0 + Q_k - (κ + N_k)μμᵀ)/(ν + N_k + d + 2).
-    The inverse Wishart's |Σ|^-(ν+d+1)/2, the normal's |Σ|^-1/2 and the records' |Σ|^-N_k/2 make the exponent.
+    Three factors give the denominator of Σ: |Σ|^-(ν+d+1)/2 of the inverse Wishart, |Σ|^-1/2 of the normal, and
+    |Σ|^-N_k/2 of the records.
 
-    `diagonal` keeps the variances alone; `tied` shares Σ_k N_k Σ_k / N among all components. Each is the maximum
+    `diagonal` keeps only the variances; `tied` shares Σ_k N_k Σ_k / N among all components. Each is the maximum
     over its own family.
 
-    Noised moments need not belong to any data. Negative counts are taken as zero. A component with no count (and
-    kappa = 0) takes the mean and covariance of all components together; if those have no count either, mean zero.
-    If no component has weight the weights are equal. `floor` repairs what is not positive definite.
+    Moments with noise need not belong to any data, so the function repairs them. It takes negative counts as zero. A
+    component with no count (and kappa = 0) gets the mean and covariance of all components together, or mean zero if
+    no component has a count. If no component has weight, the weights are equal. `floor` makes each covariance
+    positive definite.
     """
     stacked = Moments(
         moments.counts[None],
@@ -381,13 +391,11 @@ def estimate(
 def estimates(
     moments: Moments, *, floor: np.ndarray, prior: Prior | None = None, covariance: Covariance = "full"
 ) -> Parameters:
-    """`estimate` for a stack of moments."""
+    """Apply `estimate` to a stack of moments."""
     if covariance not in COVARIANCES:
         raise UserError(f"covariance {covariance!r} is not known; {suggest(covariance, COVARIANCES)}")
     if prior is not None and covariance != "full":
-        raise UserError(
-            f"a prior goes with full covariances, not with {covariance!r}; leave one of them out."
-        )
+        raise UserError(f"a prior needs full covariances, not {covariance!r}; remove one of the two options.")
     d = moments.sums.shape[-1]
     alpha, kappa, scale = (1.0, 0.0, 0.0) if prior is None else (prior.alpha, prior.kappa, prior.scale)
     freedom = 0.0 if prior is None else prior.freedom(d) + d + 2
@@ -407,7 +415,7 @@ def estimates(
         squares = np.where(empty[..., None, None], whole_squares, squares)
         counts = np.where(empty, np.where(hopeless[..., 0], 1.0, total), counts)
     means = sums / (kappa + counts)[..., None]
-    # (κ + N)μμᵀ = sμᵀ, which keeps the digits that a product with a large count would lose.
+    # (κ + N)μμᵀ = sμᵀ; the right side keeps digits that a product with a large count would lose.
     scatter = squares - sums[..., :, None] * means[..., None, :]
     if scale:
         scatter = scatter + scale * np.eye(d)
@@ -421,16 +429,16 @@ def estimates(
 
 
 def floor_covariances(covariances: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """Covariances (..., d, d) with variance at least that of diag(floor) in every direction.
+    """Raise covariances (..., d, d) to at least the variance of diag(floor) in every direction.
 
-    In units where diag(floor) is the identity the eigenvalues are raised to 1. That is the constrained maximum
-    of the Gaussian likelihood, -(log λ + s/λ) being largest over λ ≥ 1 at max(s, 1), so EM stays monotone. An
-    eigenvalue that would vanish beside the largest in floating point is raised too.
+    In units where diag(floor) is the identity, eigenvalues below 1 become 1. This is the constrained maximum of the
+    Gaussian likelihood, because -(log λ + s/λ) is largest over λ ≥ 1 at max(s, 1), so EM stays monotone. An
+    eigenvalue is also raised if floating point would lose it beside the largest one.
     """
     floor = np.asarray(floor, dtype=np.float64)
     d = covariances.shape[-1]
     if floor.shape != (d,) or not (np.isfinite(floor) & (floor > 0)).all():
-        raise UserError(f"the floor must be {d} positive variances, one a coordinate, but is {floor}.")
+        raise UserError(f"the floor must be {d} positive variances, one per coordinate, but is {floor}.")
     root = np.sqrt(floor)
     unit = root[:, None] * root
     mirrored = (covariances + np.swapaxes(covariances, -1, -2)) / 2

@@ -1,13 +1,13 @@
-"""The conjugate posterior of a mixture whose records are labelled: Dirichlet and normal-inverse-Wishart.
+"""The conjugate posterior of a mixture with labelled records: Dirichlet and normal-inverse-Wishart.
 
-Given counts N_k, sums s_k and second moments Q_k the posteriors are independent (Murphy 2012, "Machine Learning",
-§4.6.3; Gelman et al. 2013, "Bayesian Data Analysis", §3.6), with prior mean 0:
+Given counts N_k, sums s_k and second moments Q_k, the posteriors are independent (Murphy 2012, "Machine Learning",
+§4.6.3; Gelman et al. 2013, "Bayesian Data Analysis", §3.6). With prior mean 0 they are
 
     π ~ Dirichlet(α + N),    Σ_k ~ IW(ν + N_k, S_k),    μ_k | Σ_k ~ N(s_k / κ_k, Σ_k / κ_k),
     κ_k = κ + N_k,    S_k = S + Q_k - s_k s_kᵀ / κ_k.
 
-Statistics with noise need not belong to any data: negative counts are taken as zero, and S_k is raised to S in the
-directions in which it has less.
+Statistics with noise need not belong to any data. Negative counts are taken as zero, and S_k is raised to S in the
+directions in which it is smaller.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ConjugatePrior:
-    """The prior: Dirichlet(alpha); normal-inverse-Wishart(mean 0, kappa, freedom, scale · I) on each component."""
+    """Dirichlet(alpha) on the weights; normal-inverse-Wishart(mean 0, kappa, freedom, scale · I) on each component."""
 
     alpha: float
     kappa: float
@@ -27,7 +27,7 @@ class ConjugatePrior:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Its parameters; any leading axes are many posteriors side by side."""
+    """The parameters of the posterior. Leading axes hold several posteriors."""
 
     concentration: np.ndarray  # (..., K)
     means: np.ndarray  # (..., K, d)
@@ -37,17 +37,17 @@ class Posterior:
 
     @property
     def mean_weights(self) -> np.ndarray:
-        """E π."""
+        """Posterior mean of the weights, E π."""
         return self.concentration / self.concentration.sum(axis=-1, keepdims=True)
 
     @property
     def mean_covariances(self) -> np.ndarray:
-        """E Σ_k = S_k / (ν_k - d - 1)."""
+        """Posterior mean of the covariances, E Σ_k = S_k / (ν_k - d - 1)."""
         d = self.means.shape[-1]
         return self.scales / (self.freedoms - d - 1)[..., None, None]
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, means and covariances, one draw from each posterior."""
+        """Draw weights, means and covariances once from each posterior."""
         shares = rng.standard_gamma(self.concentration)
         weights = shares / shares.sum(axis=-1, keepdims=True)
         covariances = sample_inverse_wishart(self.freedoms, self.scales, rng)
@@ -57,7 +57,7 @@ class Posterior:
 
 
 def posterior(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, prior: ConjugatePrior) -> Posterior:
-    """The posterior given statistics (..., K), (..., K, d), (..., K, d, d)."""
+    """Compute the posterior given statistics (..., K), (..., K, d), (..., K, d, d)."""
     counts = np.maximum(counts, 0.0)
     kappas = prior.kappa + counts
     means = sums / kappas[..., None]
@@ -71,9 +71,10 @@ def posterior(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, prior: 
 def simulate_noise(
     count: int, components: int, d: int, deviations: tuple[float, float, float], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Independent normal numbers for `count` sets of counts, sums and symmetric squares, of these deviations.
+    """Draw normal noise with these standard deviations for `count` sets of counts, sums and symmetric squares.
 
-    (H + Hᵀ)/2 of independent entries has their variance on the diagonal and half of it off it.
+    For a matrix H of independent entries, (H + Hᵀ)/2 has their variance on the diagonal and half of it off the
+    diagonal.
     """
     for_counts, for_sums, for_squares = deviations
     full = rng.normal(0.0, for_squares, (count, components, d, d))
@@ -85,10 +86,10 @@ def simulate_noise(
 
 
 def sample_inverse_wishart(freedoms: np.ndarray, scales: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One draw from each IW(ν, S), (..., d, d), by Bartlett's decomposition.
+    """Draw once from each IW(ν, S), (..., d, d), by Bartlett's decomposition.
 
-    A Aᵀ ~ W(ν, I) for A lower triangular with independent χ(ν - j) on the diagonal (j = 0, 1, ...) and N(0, 1) below;
-    with S = C Cᵀ then C (A Aᵀ)⁻¹ Cᵀ ~ IW(ν, S) (Bartlett 1933; scipy.stats.invwishart takes one S at a time).
+    A Aᵀ ~ W(ν, I) for A lower triangular with independent χ(ν - j) on the diagonal (j = 0, 1, ...) and N(0, 1) below.
+    If S = C Cᵀ, then C (A Aᵀ)⁻¹ Cᵀ ~ IW(ν, S) (Bartlett 1933; scipy.stats.invwishart takes one S at a time).
     """
     d = scales.shape[-1]
     rows, columns = np.tril_indices(d, -1)

@@ -1,14 +1,14 @@
 """The search for a good start: seeded starts, relocations, and splits and merges of components.
 
-EM climbs to the nearest optimum, and on clustered data the nearest is far below the best. Local optima differ in
-how many components serve which part of the data, and EM itself never moves a component across a gap. Dropping the
-cheapest component and planting it elsewhere does (split-and-merge EM, Ueda et al. 2000; the choice among many
-candidate places by their immediate gain is that of greedy EM, Verbeek, Vlassis & Kröse 2003). Many searches run in
-lockstep, each on its own sample with its own random numbers.
+EM climbs to the nearest optimum, which on clustered data is far below the best. Local optima differ in the number of
+components for each part of the data, and EM never moves a component across a gap. A relocation does: it drops the
+cheapest component and plants it elsewhere (split-and-merge EM, Ueda et al. 2000). It chooses among many candidate
+places by their immediate gain, as in greedy EM (Verbeek, Vlassis & Kröse 2003). Many searches run in lockstep, each
+on its own sample with its own random numbers.
 
 Merging follows Runnalls 2007, "Kullback-Leibler approach to Gaussian mixture reduction" (IEEE Transactions on
-Aerospace and Electronic Systems 43(3)): the closest pair is merged, mean and covariance kept, until few enough are
-left.
+Aerospace and Electronic Systems 43(3)): merge the closest pair, keep mean and covariance, and repeat until the number
+of components is small enough.
 """
 
 import math
@@ -22,17 +22,17 @@ from privmix.mixture.kernel import PIECE, log_joint, numba_kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Data, Observations, Parameters, floor_covariances
 
-FINEST = 1e-4  # no start is narrower than this share of the data's spread
+FINEST = 1e-4  # no start is narrower than this share of the spread of the data
 
 
 def seeded_start(
     observations: Observations, n_components: int, floor: np.ndarray, rng: np.random.Generator
 ) -> Mixture:
-    """A start at places drawn from the data, at one random scale.
+    """Draw a start with means at records and one random scale for all components.
 
-    As k-means++ (Arthur & Vassilvitskii 2007) a place is drawn with probability growing with its squared
-    distance to those drawn before, but the distance saturates at the scale: a small scale follows the mass (cities),
-    a large one the outline (continents).
+    As in k-means++ (Arthur & Vassilvitskii 2007), the probability of a place grows with its squared distance to the
+    places drawn before. Here the distance saturates at the scale: a small scale follows the mass (cities), a large
+    one the outline (continents).
     """
     spread = axis_spread(observations, floor)
     scale = random_scale(spread, floor, rng)
@@ -41,7 +41,7 @@ def seeded_start(
     chosen = []
     for _ in range(n_components):
         mass = observations.weights * reach
-        if not mass.any():  # fewer distinct places than components: repeat one
+        if not mass.any():  # there are fewer distinct places than components, so repeat one
             mass = observations.weights
         chosen.append(rng.choice(len(places), p=mass / mass.sum()))
         reach = np.minimum(reach, np.square(places - places[chosen[-1]]).sum(axis=1))
@@ -54,26 +54,26 @@ def seeded_start(
 
 
 def axis_spread(observations: Observations, floor: np.ndarray) -> np.ndarray:
-    """Standard deviation of the data on each axis, at least that of the floor."""
+    """Compute the standard deviation of the data on each axis, at least that of the floor."""
     variances = np.diagonal(observations.covariance()[1])
     return np.sqrt(np.maximum(variances, floor))
 
 
 def random_scale(spread: np.ndarray, floor: np.ndarray, rng: np.random.Generator) -> float:
-    """A share of the spread, log-uniform from the floor's own to the whole."""
+    """Draw a share of the spread, log-uniform between that of the floor and 1."""
     finest = max(float(np.sqrt(np.min(floor / spread**2))), FINEST)
     return float(finest ** rng.random())
 
 
-Joint = Callable[[Observations, Mixture], np.ndarray]  # log of weight times density, (K, n)
+Joint = Callable[[Observations, Mixture], np.ndarray]  # log(weight × density), (K, n)
 
-CANDIDATES = 16  # places and scales compared for each move
+CANDIDATES = 16  # candidates (place and scale) for each move
 
 
 class Relocation:
-    """Moves of one component of a mixture, K ≥ 2, that a sample proposes.
+    """Proposals that move one component of a mixture, K ≥ 2, based on a sample.
 
-    `log_joint` is that of records, or one that sees through the noise of reports.
+    `log_joint` is the function for exact records, or one that takes the noise of reports into account.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class Relocation:
         self.order = order[order != np.argmax(mixture.weights)]
 
     def proposal(self, rng: np.random.Generator) -> Mixture:
-        """The mixture with one cheap component moved to a promising random place and scale.
+        """Return the mixture with one cheap component moved to a promising random place and scale.
 
-        Which component goes is random, each next cheapest half as likely, so that a refused move is not repeated;
-        the heaviest stays.
+        The component is random, so that a rejected move is not repeated: each component is half as likely as the next
+        cheaper one. The component of largest weight never moves.
         """
         sample, k = self.sample, self.mixture.n_components
         dropped = self.order[min(rng.geometric(0.5), k - 1) - 1]
-        # As rng.choice with probabilities, without its checks on every one of them.
+        # The same as rng.choice with probabilities, without its checks.
         mass = np.cumsum(sample.weights)
         rows = np.searchsorted(mass, rng.random(CANDIDATES) * mass[-1], side="right")
         scales = np.array([random_scale(self.spread, self.floor, rng) for _ in rows])
@@ -108,7 +108,7 @@ class Relocation:
         return _replant(self.mixture, dropped, share, planted, int(np.argmax(gains)))
 
     def _gains(self, dropped: int, planted: Mixture, share: float) -> np.ndarray:
-        """Log-likelihood of the sample with each planted component, of that share, in the dropped one's place."""
+        """Compute the log-likelihood of the sample if a planted component of this share replaces the dropped one."""
         weights = self.mixture.weights
         rest, gains = np.empty(len(self.sample)), np.empty(planted.n_components)
         numba_kernel().log_sums(self.joint, dropped, rest)
@@ -119,15 +119,16 @@ class Relocation:
 
 
 def removal_costs(data: Data, mixture: Mixture) -> np.ndarray:
-    """Log-likelihood lost by each component's removal, the others keeping their shape, (K,)."""
-    return sum(_removal_costs(log_joint(piece, mixture), piece.weights) for piece in _pieces(data))
+    """Compute the log-likelihood lost if each component is removed and the others keep their shape, (K,)."""
+    costs = (_removal_costs(log_joint(piece, mixture), piece.weights) for piece in _pieces(data))
+    return sum(costs, start=np.zeros(mixture.n_components))
 
 
 def plant_on_worst(data: Data, mixture: Mixture, floor: np.ndarray) -> Mixture:
-    """The mixture with its cheapest component moved onto the record that it explains worst. K ≥ 2.
+    """Move the cheapest component of the mixture to the record of lowest density. K ≥ 2.
 
-    A record alone in a far place is worth a component of its own to the likelihood, and no random place would
-    find it.
+    An isolated, distant record may raise the likelihood if it gets its own component, and random places do not find
+    it.
     """
     costs, total, lowest = np.zeros(mixture.n_components), 0.0, np.inf
     for piece in _pieces(data):
@@ -144,7 +145,7 @@ def plant_on_worst(data: Data, mixture: Mixture, floor: np.ndarray) -> Mixture:
 
 
 def _replant(mixture: Mixture, dropped: int, share: float, planted: Mixture, which: int) -> Mixture:
-    """The mixture with component `dropped` replaced by one of `planted`, the others sharing what its share leaves."""
+    """Replace component `dropped` by one of `planted` with weight `share`. The others divide the rest of the weight."""
     weights, means, covariances = (
         part.copy() for part in (mixture.weights, mixture.means, mixture.covariances)
     )
@@ -162,7 +163,7 @@ def _removal_costs(joint: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _pieces(data: Data) -> Iterator[Observations]:
-    """The data in pieces small enough for an array of records by components. Pieces of no weight go."""
+    """Cut the data into pieces small enough for an array of records by components. Skip pieces of weight zero."""
     for block in data.blocks():
         for first in range(0, len(block), PIECE):
             rows = slice(first, first + PIECE)
@@ -171,15 +172,17 @@ def _pieces(data: Data) -> Iterator[Observations]:
                 yield Observations(block.points[rows], block.weights[rows], spread)
 
 
-HALF_MEAN = math.sqrt(2 / math.pi)  # mean of the upper half of a standard normal law; its variance is 1 - 2/π
+HALF_MEAN = math.sqrt(
+    2 / math.pi
+)  # mean of the upper half of a standard normal distribution, of variance 1 - 2/π
 
 
 def split_components(mixture: Mixture, n_splits: int, floor: np.ndarray) -> Mixture:
-    """The mixture with its `n_splits` components of most variance cut in two; all of them where it has no more.
+    """Cut the `n_splits` components of most variance in two, or all components if there are no more.
 
-    That is weight times largest eigenvalue, what the cut takes off the variance within components up to a factor. Each
-    half has half the weight, and mean and covariance of half a Gaussian, so overall mean and covariance stay the same
-    but for the floor.
+    The order is by weight times largest eigenvalue, which is proportional to the variance within components that the
+    cut removes. Each half gets half of the weight, and the mean and covariance of half a Gaussian distribution. So the
+    overall mean and covariance stay the same, except for the floor.
     """
     values, vectors = np.linalg.eigh(mixture.covariances)
     order = np.argsort(-mixture.weights * values[:, -1], kind="stable")
@@ -196,19 +199,21 @@ def split_components(mixture: Mixture, n_splits: int, floor: np.ndarray) -> Mixt
 
 
 def reduce_components(mixture: Mixture, n_components: int) -> Mixture:
-    """The mixture merged down to at most `n_components`. Its overall mean and covariance stay the same."""
+    """Merge components until at most `n_components` are left. The overall mean and covariance stay the same."""
     if n_components < 1:
-        raise UserError(f"a mixture is reduced to at least 1 component, not {n_components}.")
+        raise UserError(f"a mixture must keep at least 1 component, but n_components is {n_components}.")
     while mixture.n_components > n_components:
         costs = merge_costs(mixture)
-        mixture = merge_components(mixture, *np.unravel_index(np.argmin(costs), costs.shape))
+        first, second = divmod(int(np.argmin(costs)), len(costs))
+        mixture = merge_components(mixture, first, second)
     return mixture
 
 
 def merge_costs(mixture: Mixture) -> np.ndarray:
-    """Bound on the KL divergence that merging a pair costs, (K, K), infinite on and below the diagonal (eq. 21).
+    """Bound the KL divergence that merging a pair costs, (K, K), infinite on and below the diagonal (eq. 21).
 
-    ½[(w_i + w_j) log|Σ_ij| - w_i log|Σ_i| - w_j log|Σ_j|], Σ_ij the covariance of both together.
+    The bound is ½[(w_i + w_j) log|Σ_ij| - w_i log|Σ_i| - w_j log|Σ_j|], where Σ_ij is the covariance of the merged
+    pair.
     """
     k = mixture.n_components
     log_volume = 2 * np.log(np.diagonal(mixture.cholesky, axis1=1, axis2=2)).sum(axis=1)
@@ -223,7 +228,7 @@ def merge_costs(mixture: Mixture) -> np.ndarray:
 
 
 def merge_components(mixture: Mixture, first: int, second: int) -> Mixture:
-    """The mixture with two components replaced by one of their weight, mean and covariance, put last."""
+    """Replace two components by one with their total weight, mean and covariance. It becomes the last component."""
     weight, mean, covariance = _merged_parameters(mixture, first, np.array([second]))
     kept = np.setdiff1d(np.arange(mixture.n_components), [first, second])
     return Mixture(
@@ -236,9 +241,9 @@ def merge_components(mixture: Mixture, first: int, second: int) -> Mixture:
 def _merged_parameters(
     mixture: Mixture, one: int, others: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights (n,), means (n, d) and covariances (n, d, d) of component `one` with each of the others."""
+    """Compute weights (n,), means (n, d) and covariances (n, d, d) of `one` merged with each of the others."""
     weights = mixture.weights[one] + mixture.weights[others]
-    # Two components without weight are merged half and half.
+    # Two components of weight zero count equally.
     share = np.divide(mixture.weights[others], weights, where=weights > 0, out=np.full(len(others), 0.5))
     apart = mixture.means[others] - mixture.means[one]
     means = mixture.means[one] + share[:, None] * apart
@@ -250,17 +255,17 @@ def _merged_parameters(
 
 
 START_ITERATIONS = 30  # enough to rank starts
-MOVES_AT_ONCE = 4  # relocations of one fit tried side by side
-HOPEFUL_GAP = 0.05  # nats per record: a moved component that far behind after 3 iterations does not catch up
+MOVES_AT_ONCE = 4  # relocations of one fit that run in lockstep
+HOPEFUL_GAP = 0.05  # nats per record; a proposal that is further behind after 3 iterations does not catch up
 
 
 @dataclass(frozen=True, eq=False)
 class ClimbResult:
-    """m climbs: where each ended and how."""
+    """The results of m climbs."""
 
     parameters: Parameters
     log_likelihood: np.ndarray  # (m,) mean per unit of weight
-    objective: np.ndarray  # (m,) what was maximised: log-likelihood plus log prior, per unit of weight
+    objective: np.ndarray  # (m,) the maximised value: log-likelihood plus log prior, per unit of weight
     iterations: np.ndarray  # (m,)
     converged: np.ndarray  # (m,)
 
@@ -277,7 +282,7 @@ def best_starts(
     starts: int,
     tol: float,
 ) -> list[Mixture]:
-    """For each sample the best of several seeded starts after a short climb."""
+    """Return, for each sample, the best of several seeded starts after a short climb."""
     seeds = [
         seeded_start(sample, n_components, floor, rng)
         for sample, rng in zip(samples, rngs, strict=True)
@@ -299,7 +304,7 @@ def relocate(
     tol: float,
     joint: Joint = log_joint,
 ) -> list[Mixture]:
-    """For each sample the best mixture that this many attempts to move one component reach. K ≥ 2."""
+    """Try to move one component `relocations` times, and return the best mixture for each sample. K ≥ 2."""
     climbed = climb(samples, Parameters.of(mixtures), tol=tol, max_iter=2 * START_ITERATIONS)
     best = [climbed.parameters.mixture(number) for number in range(len(samples))]
     reached = climbed.objective.copy()
@@ -307,19 +312,20 @@ def relocate(
     for first in range(0, relocations, MOVES_AT_ONCE):
         together = min(MOVES_AT_ONCE, relocations - first)
         owners = np.repeat(np.arange(len(samples)), together)
-        proposals = [moves[owner].proposal(rngs[owner]) for owner in owners]
-        tried = climb([samples[owner] for owner in owners], Parameters.of(proposals), tol=tol, max_iter=3)
+        proposals = [moves[owner].proposal(rngs[owner]) for owner in owners.tolist()]
+        data = [samples[owner] for owner in owners.tolist()]
+        tried = climb(data, Parameters.of(proposals), tol=tol, max_iter=3)
         hopeful = np.flatnonzero(tried.objective > reached[owners] - HOPEFUL_GAP)
         if not len(hopeful):
             continue
         owners = owners[hopeful]
         tried = climb(
-            [samples[owner] for owner in owners],
+            [samples[owner] for owner in owners.tolist()],
             tried.parameters[hopeful],
             tol=10 * tol,
             max_iter=START_ITERATIONS // 2,
         )
-        better = {}  # owner: its best proposal, if that is better than what it has
+        better = {}  # owner: its best proposal, if that improves on its current mixture
         for number in np.argsort(tried.objective):
             if tried.objective[number] > reached[owners[number]]:
                 better[int(owners[number])] = int(number)

@@ -1,16 +1,16 @@
-"""Moments of records as each component sees them: standardised by its own parameters and clipped to a ball.
+"""Moments of records that each component standardises by its own parameters and clips to a ball.
 
-Component k sees a record as z_k = L_k⁻¹(x - μ_k), Σ_k = L_k L_kᵀ, moved along its own direction to ‖z_k‖ ≤ c where it
-lies farther out. Responsibilities are those of the record itself: clipping does not enter them.
+For component k, a record is z_k = L_k⁻¹(x - μ_k), where Σ_k = L_k L_kᵀ, clipped along its own direction to ‖z_k‖ ≤ c.
+Responsibilities are those of the record itself: clipping does not affect them.
 
 `standardised_pass` computes the sums fast. `standardise_records`, `clip_places` and `record_moments` compute the
-contribution of each record so that it depends on this record alone, to the last bit. A matrix product, a fused loop
-or a vectorised exponential gives a record numbers whose last bits depend on its position among the others: which
-lane, which block, which remainder. Replacing one record shifts all that follow it, so all of their contributions
-would change a little, and no sensitivity covers that. In these functions every step is +, -, ×, ÷, √, a comparison or
-a rounding to whole numbers, taken element by element. IEEE 754 fixes the result of each of them, numpy joins no
-two of them into one, and sums over components and axes go in order. So equal records have equal numbers, wherever
-they stand and however many there are.
+contribution of each record so that it depends on this record alone, to the last bit. In a matrix product, a fused loop
+or a vectorised exponential, the last bits of a result depend on the position of the record among the others: which
+lane, which block, which remainder. If one record is replaced, all records after it may shift, and all of their
+contributions change a little. No sensitivity covers that. In these functions every step is +, -, ×, ÷, √, a comparison
+or a rounding to whole numbers, element by element. IEEE 754 fixes the result of each step, numpy does not fuse two
+steps into one, and sums over components and axes run in order. So equal records have equal results, at any position
+and for any number of records.
 """
 
 import math
@@ -23,15 +23,21 @@ from privmix.mixture import kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Observations, symmetric_matrix
 
-LOWEST = -700.0  # exp of less would not be a normal number; a share that small is one of nothing
-LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # few enough digits that whole multiples of it are exact
-LN2_LOW = math.log(2) - LN2_HIGH + 2.3190468138462996e-17  # what math.log(2) has lost
-TERMS = [1 / math.factorial(power) for power in range(13, -1, -1)]  # |r| <= ln(2)/2: the rest is below 1e-17
+LOWEST = (
+    -700.0
+)  # lower values count as this; their exp may not be a normal number, and is negligible as a share
+LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # has few digits, so that whole multiples of it are exact
+LN2_LOW = (
+    math.log(2) - LN2_HIGH + 2.3190468138462996e-17
+)  # the last term is the rounding error of math.log(2)
+TERMS = [
+    1 / math.factorial(power) for power in range(13, -1, -1)
+]  # the rest is below 1e-17 for |r| <= ln(2)/2
 EXPONENT_BIAS, MANTISSA_BITS = 1023, 52
 
 
 def rowwise_exponential(values: np.ndarray) -> np.ndarray:
-    """exp of numbers <= 0, to a few units in the last place: 2^n times the Taylor series of r, x = n ln 2 + r."""
+    """Compute exp(x) for x <= 0 to a few units in the last place: 2^n times the Taylor series in r, x = n ln 2 + r."""
     values = np.maximum(values, LOWEST)
     whole = np.rint(values / math.log(2))
     rest = (values - whole * LN2_HIGH) - whole * LN2_LOW
@@ -44,7 +50,7 @@ def rowwise_exponential(values: np.ndarray) -> np.ndarray:
 
 
 def standardise_records(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
-    """Responsibilities (K, n) and standardised places z_k = L_k⁻¹(x - μ_k), (K, d, n), of points (n, d)."""
+    """Compute responsibilities (K, n) and standardised places z_k = L_k⁻¹(x - μ_k), (K, d, n), of points (n, d)."""
     k, d = mixture.means.shape
     inverse = np.linalg.inv(mixture.cholesky)
     with np.errstate(divide="ignore"):
@@ -66,7 +72,7 @@ def standardise_records(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarra
 
 
 def sum_of_squares(rows: np.ndarray) -> np.ndarray:
-    """The sum over the first axis of the squares, one after another."""
+    """Sum the squares over the first axis, one after another."""
     total = np.zeros(rows.shape[1:])
     for row in rows:
         total += row * row
@@ -74,13 +80,13 @@ def sum_of_squares(rows: np.ndarray) -> np.ndarray:
 
 
 def clip_places(places: np.ndarray, radius: float) -> np.ndarray:
-    """Places (K, d, n), each moved along its own direction to this length where it is longer."""
+    """Shorten places (K, d, n) to at most this length, each along its own direction."""
     length = np.sqrt(sum_of_squares(places.transpose(1, 0, 2)))
     return places * (radius / np.maximum(length, radius))[:, None]
 
 
 def record_moments(shares: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """γ_k, γ_k z_k and the upper triangle of γ_k z_k z_kᵀ of each record: (n, K + K d + K d(d+1)/2), in this order."""
+    """Compute γ_k, γ_k z_k and the upper triangle of γ_k z_k z_kᵀ of each record, (n, K + K d + K d(d+1)/2)."""
     rows, columns = np.triu_indices(places.shape[1])
     shared = shares[:, None] * places
     products = shared[:, rows] * places[:, columns]
@@ -88,10 +94,10 @@ def record_moments(shares: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.concatenate([shares, shared.reshape(-1, n), products.reshape(-1, n)]).T
 
 
-NUMBERS = 131072  # in the largest array of one step: it stays in the cache
+NUMBERS = 131072  # numbers in the largest array of one step, so that it stays in the cache
 LOG_ZERO = -1e300  # log of a weight of zero
-WORTH_COMPILING = 200_000  # records times components, of one pass among dozens
-QUADRATURE = 4000  # nodes of an integral over the radius
+WORTH_COMPILING = 200_000  # records times components of one pass; a fit makes dozens of passes
+QUADRATURE = 4000  # nodes of the integral over the radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +112,9 @@ class StandardisedMoments:
 def standardised_pass(
     observations: Observations, mixture: Mixture, radius: float, *, threads: int | None = None
 ) -> StandardisedMoments:
-    """E-step, and the moments of clipped standardised records, in one pass; nothing of N by K is kept.
+    """Compute the E-step and the moments of clipped standardised records in one pass, without an N by K array.
 
-    Done by numpy where so few records would not repay the import of numba.
+    Use numpy if there are too few records to be worth the import of numba.
     """
     if observations.spread is not None:
         raise UserError("standardised moments need records at known places; these are spread over boxes.")
@@ -125,7 +131,7 @@ def standardised_pass(
 def plain_pass(
     observations: Observations, affine: np.ndarray, log_scale: np.ndarray, radius: float
 ) -> StandardisedMoments:
-    """By numpy: z_k = affine_k (1, x), of log density log_scale_k - ½‖z_k‖² up to a constant."""
+    """Compute the pass by numpy: z_k = affine_k (1, x) has log density log_scale_k - ½‖z_k‖² up to a constant."""
     k, d, _ = affine.shape
     counts, sums, squares = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
     width = min(max(NUMBERS // (k * d), 64), 4096)
@@ -153,7 +159,7 @@ def fused_pass(
     radius: float,
     threads: int | None,
 ) -> StandardisedMoments:
-    """The same by the compiled loop, in pieces that threads may share."""
+    """Compute the pass by the compiled loop, in pieces that threads can share."""
     k, d, _ = affine.shape
     run = kernel.numba_kernel().standardised_pass
     table = np.zeros((k, d + d % 2, -(-(d + 1) // kernel.GROUP) * kernel.GROUP))
@@ -175,9 +181,9 @@ def fused_pass(
 
 
 def clipped_variance(dimensions: int, radius: float) -> float:
-    """Variance on each axis of a standard normal record clipped to the ball: E[min(r, c)²] / d, r² of law χ²_d.
+    """Compute the variance on each axis of a standard normal record clipped to the ball: E[min(r, c)²] / d, r² ~ χ²_d.
 
-    By the midpoint rule in r, whose density is r^(d-1) exp(-r²/2) up to a factor.
+    The integral uses the midpoint rule in r, whose density is r^(d-1) exp(-r²/2) up to a factor.
     """
     reach = np.sqrt(dimensions) + 12.0
     r = (np.arange(QUADRATURE) + 0.5) * (reach / QUADRATURE)

@@ -1,4 +1,4 @@
-"""Records that are read again in every pass and never held: memory does not grow with their number."""
+"""Records that every pass reads again, so that memory does not grow with their number."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ Batches = Callable[[], Iterable[np.ndarray]]
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Records of x = (v - centre) * scale where the batches hold v."""
+    """A stream of records x = (v - centre) * scale, where v are the rows of the batches."""
 
-    batches: Batches  # a new iterator over arrays (n, d) at each call
+    batches: Batches  # each call returns a new iterator over arrays (n, d)
     rows: int
-    mean: np.ndarray  # (d,) of v
+    mean: np.ndarray  # (d,) mean of v
     second: np.ndarray  # (d, d) covariance of v
     centre: np.ndarray  # (d,)
     scale: np.ndarray  # (d,)
@@ -32,15 +32,15 @@ class Stream:
 
     @property
     def total_weight(self) -> float:
-        """Every record has weight 1."""
+        """Number of records, because each has weight 1."""
         return float(self.rows)
 
     def covariance(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (d,) and covariance (d, d) of all records together."""
+        """Compute the mean (d,) and covariance (d, d) of all records."""
         return (self.mean - self.centre) * self.scale, self.second * np.outer(self.scale, self.scale)
 
     def blocks(self) -> Iterator[Observations]:
-        """The records, a batch at a time."""
+        """Iterate over the records, one batch at a time."""
         seen = 0
         for batch in self.batches():
             if len(batch):
@@ -51,11 +51,11 @@ class Stream:
         if seen != self.rows:
             raise UserError(
                 f"the stream had {self.rows} records at first and {seen} now; "
-                "it must give the same each time it is read."
+                "it must return the same records each time it is read."
             )
 
     def normalise(self, centre: np.ndarray, scale: np.ndarray) -> "Stream":
-        """The records of y = (x - centre) * scale where these are of x."""
+        """Convert records of x to records of y = (x - centre) * scale."""
         return Stream(
             self.batches,
             self.rows,
@@ -67,28 +67,32 @@ class Stream:
 
 
 def stream_batches(batches: Batches) -> Stream:
-    """A stream over `batches()`, which is called for every pass and gives arrays (n, d) in the same order each time.
+    """Make a stream over `batches()`. Every pass calls it, and it must yield the same arrays (n, d) each time.
 
-    Read once here for its size, mean and covariance: batch by batch, the deviations of each about its own mean
-    and those of the means (Chan, Golub & LeVeque 1983), which keeps the digits that Σx² - (Σx)²/n would lose.
+    This function reads the stream once for its size, mean and covariance. For each batch, it adds the deviations from
+    the mean of the batch and the deviation of that mean (Chan, Golub & LeVeque 1983). This keeps the digits that
+    Σx² - (Σx)²/n would lose.
     """
     if not callable(batches):
-        raise UserError("a stream is read many times: give a function that begins anew, not the batches.")
+        raise UserError(
+            "a stream is read many times: pass a function that returns the batches, not the batches."
+        )
     rows, mean, scatter = 0, None, None
     for batch in batches():
         if not len(batch):
             continue
         centre, covariance = observe(batch).covariance()
-        if mean is None:
+        if mean is None or scatter is None:
             rows, mean, scatter = len(batch), centre, covariance * len(batch)
             continue
         if centre.shape != mean.shape:
             raise UserError(
-                f"the stream's batches have {len(mean)} columns at first and {len(centre)} later."
+                f"the batches of the stream have {len(mean)} columns at first and {len(centre)} later; "
+                "all batches must have the same columns."
             )
         away, total = centre - mean, rows + len(batch)
         scatter += covariance * len(batch) + np.outer(away, away) * (rows * len(batch) / total)
         mean, rows = mean + away * (len(batch) / total), total
-    if mean is None:
-        raise UserError("there is nothing to fit: the stream holds no record.")
+    if mean is None or scatter is None:
+        raise UserError("there is nothing to fit: the stream holds no records.")
     return Stream(batches, rows, mean, scatter / rows, np.zeros_like(mean), np.ones_like(mean))

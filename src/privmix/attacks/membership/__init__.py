@@ -1,1 +1,1 @@
-"""Membership inference: was a record among those that a model was fitted to?"""
+"""Membership inference: was the model fitted to this record?"""

@@ -1,9 +1,10 @@
-"""The learned attack (Shokri et al. 2017): a small neural network is trained on the log densities that shadow models
-give to records inside and outside their training data, and is then applied to a model that it has not seen.
+"""The learned attack (Shokri et al. 2017): a small neural network that learns from shadow models.
 
-Models are split into two halves by pairs; the network of one half attacks the models of the other half. Its features
-are the log density of a record, how it compares with the half's models that had the record and with those that did
-not, how far these are apart and how widely they spread, and the rank of the density among all records of the target.
+It learns from the log densities that shadow models give to records inside and outside their training data, and then
+attacks a model that it has not seen. The pairs of models are split into two halves, and the network of one half attacks
+the models of the other half. Its features compare the log density of a record with two groups of models of the half,
+those fitted to the record and those not. The other features are the distance between these groups, their spread, and
+the rank of the density among all records of the target.
 """
 
 import warnings
@@ -16,11 +17,11 @@ from privmix.privacy.hypothesis_testing import placements
 
 MOST_EXAMPLES = 20_000
 HIDDEN, EPOCHS = 16, 40
-FAR = 8.0  # standard deviations: beyond them all is the same
+FAR = 8.0  # standard deviations; larger differences count as this one
 
 
 def learned_scores(shadows: ShadowModels, rng: np.random.Generator) -> np.ndarray:
-    """The network's log odds that a record was inside, (models, n)."""
+    """Compute the log odds of the network that a record was inside, (models, n)."""
     half = shadows.pairs // 2
     found = np.empty_like(shadows.densities)
     for first, last in ((0, half), (half, shadows.pairs)):
@@ -35,8 +36,8 @@ def _select_models(shadows: ShadowModels, models: np.ndarray) -> ShadowModels:
 
 
 def _attack_targets(teachers: ShadowModels, targets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Log odds for models that are none of the teachers."""
-    # A second of imports that only this attack needs.
+    """Compute log odds for models that are not among the teachers."""
+    # These imports take a second, and only this attack needs them.
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
 
@@ -48,7 +49,7 @@ def _attack_targets(teachers: ShadowModels, targets: np.ndarray, rng: np.random.
     chosen = rng.permutation(len(answers))[:MOST_EXAMPLES]
     network = MLPClassifier((HIDDEN,), max_iter=EPOCHS, random_state=int(rng.integers(2**31)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it stops after its epochs, as meant
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the number of epochs is fixed on purpose
         network.fit(examples[chosen], answers[chosen])
     typical = (teachers.known.mean(axis=0), teachers.unknown.mean(axis=0), own.variance.mean(axis=0))
     likely = np.clip(network.predict_proba(_features(targets, *typical))[:, 1], 1e-15, 1 - 1e-15)
@@ -58,7 +59,7 @@ def _attack_targets(teachers: ShadowModels, targets: np.ndarray, rng: np.random.
 def _features(
     densities: np.ndarray, inside: np.ndarray, outside: np.ndarray, variance: np.ndarray
 ) -> np.ndarray:
-    """What the network sees of each record in each model, (models n, 5), all of moderate size."""
+    """Compute the features of each record in each model, (models n, 5), all of moderate size."""
     width = np.sqrt(variance)
     standing = np.array([placements(row, row) for row in densities])
     columns = [

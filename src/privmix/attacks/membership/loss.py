@@ -63,9 +63,9 @@ def membership_attack(
 def loss_attack(
     members: np.ndarray, others: np.ndarray, clean: CleanData, rates: Sequence[float]
 ) -> dict[str, float]:
-    """Metrics of the attack, from the log densities of training and of held-out records.
+    """Compute the metrics of the attack from the log densities of training and held-out records.
 
-    The interval takes the records of one person together, whatever the unit.
+    The interval treats the records of a person as one group, for any privacy unit.
     """
     whose = number_persons(clean.person)
     return membership_metrics("loss", members, others, [(whose[clean.train], whose[~clean.train])], rates)
@@ -78,9 +78,9 @@ def membership_metrics(
     groups: Sequence[tuple[np.ndarray, np.ndarray]],
     rates: Sequence[float],
 ) -> dict[str, float]:
-    """What every membership attack reports, by metric: `groups` has the scores that belong together (`delong.area`).
+    """Compute the results of a membership attack, by metric. `groups` marks scores that depend on each other.
 
-    A false-positive rate that the scores of others are too few for is left out.
+    A false-positive rate is left out if there are too few scores of others to measure it.
     """
     reached = auc_with_interval(members, others, groups)
     hits = {rate: true_positive_rate(members, others, rate) for rate in rates}

@@ -1,4 +1,4 @@
-"""All attacks with shadow models, by name: what each of them reaches on average and on the worst record."""
+"""All attacks with shadow models, by name: their success on average and on the worst record."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,8 +22,10 @@ from privmix.mechanisms.base import Mechanism, Randomness, Spec
 from privmix.privacy.accounting import Budget
 from privmix.privacy.hypothesis_testing import roc_curve
 
-MOST_SCORES = 500_000  # of all models: more make an average no surer, for its interval is that of the models
-# A score for each record in each model as the target, (models, n).
+MOST_SCORES = (
+    500_000  # over all models; more do not narrow the interval, which depends on the number of models
+)
+# Each attack returns a score for each record, with each model as the target, (models, n).
 ATTACKS: dict[str, Callable[[ShadowModels, np.random.Generator], np.ndarray]] = {
     "lira": lambda shadows, rng: lira.online_scores(shadows),
     "lira_offline": lambda shadows, rng: lira.offline_scores(shadows),
@@ -34,7 +36,7 @@ ATTACKS: dict[str, Callable[[ShadowModels, np.random.Generator], np.ndarray]] = 
 
 @dataclass(frozen=True)
 class ShadowAttackScores:
-    """What attacks with shadow models have reached: numbers by metric, LiRA's ROC, and remarks in sentences."""
+    """The results of attacks with shadow models: numbers by metric, the ROC curve of LiRA, and notes."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     roc: list[tuple[float, float]] = field(default_factory=list)
@@ -51,9 +53,9 @@ def attack_with_shadows(
     rates: Sequence[float],
     randomness: Callable[..., Randomness],
 ) -> ShadowAttackScores:
-    """Fit so many shadow models to halves of a pool of at most so many records, and attack each of them.
+    """Fit `number` shadow models to halves of a pool of at most `most` records, and attack each of them.
 
-    `randomness` gives the stream of a purpose; that of a shadow model is its number.
+    `randomness` returns the random stream of a purpose. The purpose of a shadow model is its number.
     """
     choices = randomness("pool").search
     pool = draw_pool(clean, most, choices)
@@ -69,29 +71,29 @@ def attack_with_shadows(
 
 
 def _basis_note(shadows: ShadowModels, clean: CleanData) -> str:
-    """What the numbers rest on."""
+    """Describe the data behind the numbers in a note."""
     models, records = 2 * shadows.pairs, shadows.densities.shape[1]
     words = (
-        f"attacks with shadow models rest on {models} models, each fitted to a half of {records} of the "
-        f"{len(clean.points)} records; the AUC of a single record rests on {shadows.pairs} models with it and "
+        f"attacks with shadow models use {models} models, each fitted to half of {records} of the "
+        f"{len(clean.points)} records; the AUC of a single record uses {shadows.pairs} models with it and "
         f"{shadows.pairs} without"
     )
     fewer = records / 2 < clean.train.sum() / 2
-    return f"{words}; a model of fewer records leaks more of each" if fewer else words
+    return f"{words}; a model of fewer records leaks more about each record" if fewer else words
 
 
 def reason_not_measured(pool: ShadowPool, number: int) -> str | None:
-    """Why no attack with so many shadow models can be measured on this pool, in a sentence; None where it can."""
+    """Return a sentence that says why `number` shadow models or this pool are too few, or None if they are enough."""
     if number < 2 * LEAST_PAIRS:
         models = "1 shadow model is" if number == 1 else f"{number} shadow models are"
         return (
             f"{models} too few to measure an attack; set evaluation.shadows to {2 * LEAST_PAIRS} or more, "
-            "or to 0 to leave such attacks out"
+            "or to 0 to skip these attacks"
         )
     if pool.size < LEAST_UNITS:
         return (
             f"a pool of {pool.size} is too small for attacks with shadow models, which need {LEAST_UNITS}; "
-            "raise evaluation.shadow_records, or get more data"
+            "raise evaluation.shadow_records, or use more data"
         )
     return None
 
@@ -99,7 +101,7 @@ def reason_not_measured(pool: ShadowPool, number: int) -> str | None:
 def measure_attacks(
     shadows: ShadowModels, rates: Sequence[float], rng: np.random.Generator
 ) -> ShadowAttackScores:
-    """The numbers of every attack: averages of so many records as give `MOST_SCORES`, the worst of all."""
+    """Measure every attack. Averages use at most `MOST_SCORES` scores; the worst record is that of the whole pool."""
     found: dict[str, float] = {}
     curve: list[tuple[float, float]] = []
     each = record_aucs(shadows)
@@ -129,10 +131,9 @@ def measure_attacks(
 
 
 def record_aucs(shadows: ShadowModels) -> np.ndarray:
-    """For each record, how well its log density tells models that were fitted to it from those that were not, (n,).
+    """Compute, for each record, how well its log density tells models fitted to it from the others, (n,).
 
-    A threshold of its own for each record, which is what LiRA amounts to on one record. Rests on as many models a
-    side as there are pairs.
+    Each record has its own threshold, so this is LiRA on one record. Each side has as many models as there are pairs.
     """
     above = sum(
         ((known > shadows.unknown) + (known == shadows.unknown) / 2).sum(axis=0) for known in shadows.known
@@ -141,9 +142,10 @@ def record_aucs(shadows: ShadowModels) -> np.ndarray:
 
 
 def worst_auc_without_leak(pairs: int, records: int) -> float:
-    """What the worst of so many records stays below in 95 of 100 cases if nothing at all is leaked.
+    """Compute a bound that the AUC of the worst record stays below in 95 % of cases if the models leak nothing.
 
-    The Mann-Whitney statistic as normal with variance (2m + 1) / (12 m²), and all records independent (Bonferroni).
+    It takes the Mann-Whitney statistic as normal with variance (2m + 1) / (12 m²), and all records as independent
+    (Bonferroni).
     """
     spread = ((2 * pairs + 1) / (12 * pairs**2)) ** 0.5
     return min(1.0, 0.5 + spread * NormalDist().inv_cdf(1 - 0.05 / max(records, 1)))

@@ -1,16 +1,16 @@
-"""Shadow models: the mechanism runs again on random halves of a pool of records, so that an attacker can see how a
-model looks with a record and without it (Shokri et al. 2017; Carlini et al. 2022).
+"""Shadow models: the mechanism runs again on random halves of a pool of records.
 
-The pool has training and held-out units (records, or people with all their records). Models come in pairs: one gets a
+They show an attacker how a model differs with and without a record (Shokri et al. 2017; Carlini et al. 2022).
+
+The pool has training and held-out units (records, or persons with all their records). Models come in pairs: one gets a
 random half of the units, the other gets the rest. So every unit is in exactly half of the models, and every model has
-half of the units, as a relation that keeps their number requires. Each model is the target once. Its shadows are the
-models of all other pairs, which were fitted to halves that were drawn independently of the target's own.
+half of the units, as a relation with a fixed number of units requires. Each model is the target once. Its shadows are
+the models of all other pairs, whose halves are drawn independently of the half of the target.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
@@ -20,26 +20,26 @@ from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec
 from privmix.mechanisms.run import run_many
 from privmix.privacy.accounting import Budget
 
-LEAST_PAIRS = 6  # fewer tell nothing of a variance, least of all when the learned attack halves them
+LEAST_PAIRS = 6  # fewer are not enough to estimate a variance, especially when the learned attack halves them
 LEAST_UNITS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class ShadowPool:
-    """The records that shadow models are fitted to, and whose each is."""
+    """The records that shadow models are fitted to, and the unit of each record."""
 
     records: Records
     units: np.ndarray  # (n,) number of the unit, from 0
-    share: float  # the units of a shadow model over those of the training data
+    share: float  # number of units of a shadow model divided by that of the training data
 
     @property
     def size(self) -> int:
-        """The number of units, which is even."""
+        """Number of units, which is even."""
         return int(self.units.max(initial=-1)) + 1
 
 
 def sample_units(units: np.ndarray, most: int, first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Units with at most so many records between them, (m,): those of the first rows, then others at random.
+    """Draw units with at most `most` records in total, (m,): the units of the rows `first`, then random others.
 
     `units` has the number of the unit of each row.
     """
@@ -51,7 +51,7 @@ def sample_units(units: np.ndarray, most: int, first: np.ndarray, rng: np.random
 
 
 def resize_domain(domain: Domain, records: int, share: float) -> Domain:
-    """The public numbers for a part of the units: exact where a record is the unit, else in proportion."""
+    """Scale the public numbers to a part of the units: exactly if the unit is a record, else in proportion."""
     if domain.unit == "record":
         return domain.model_copy(update={"rows": records})
     persons = None if domain.persons is None else max(1, round(domain.persons * share))
@@ -59,7 +59,7 @@ def resize_domain(domain: Domain, records: int, share: float) -> Domain:
 
 
 def draw_pool(clean: CleanData, most: int, rng: np.random.Generator) -> ShadowPool:
-    """An even number of units of the whole clean data, isolated people first, the others at random."""
+    """Draw an even number of units from all clean data: isolated persons first, then random others."""
     everything = Records(clean.points, clean.codes, clean.person)
     units = everything.units(clean.info.domain.unit)
     taken = sample_units(units, most, clean.isolated_rows, rng)
@@ -74,7 +74,7 @@ def draw_pool(clean: CleanData, most: int, rng: np.random.Generator) -> ShadowPo
 
 
 def random_halves(units: int, pairs: int, rng: np.random.Generator) -> np.ndarray:
-    """Which units each of twice as many models gets, (2 pairs, units): a half, then the other half."""
+    """Draw the units of each model, (2 pairs, units): a random half, then the other half."""
     chosen = np.zeros((2 * pairs, units), dtype=bool)
     for pair in range(pairs):
         chosen[2 * pair, rng.permutation(units)[: units // 2]] = True
@@ -84,9 +84,9 @@ def random_halves(units: int, pairs: int, rng: np.random.Generator) -> np.ndarra
 
 @dataclass(frozen=True, eq=False)
 class ShadowModels:
-    """The log densities of the pool's records under every model, and which models were fitted to them.
+    """The log densities of the records of the pool under every model, and which models were fitted to them.
 
-    Rows 2p and 2p + 1 are a pair: of each column one is inside and the other is not.
+    Rows 2p and 2p + 1 are a pair: each record is inside one of the two models.
     """
 
     densities: np.ndarray  # (models, n), finite
@@ -95,21 +95,21 @@ class ShadowModels:
 
     @cached_property
     def known(self) -> np.ndarray:
-        """Log density in that model of each pair which was fitted to the record, (pairs, n)."""
+        """Log density in the model of each pair that was fitted to the record, (pairs, n)."""
         return np.where(self.inside[0::2], self.densities[0::2], self.densities[1::2])
 
     @cached_property
     def unknown(self) -> np.ndarray:
-        """The same of the model that was not, (pairs, n)."""
+        """Log density in the model of each pair that was not fitted to the record, (pairs, n)."""
         return np.where(self.inside[0::2], self.densities[1::2], self.densities[0::2])
 
-    def of(self, records: np.ndarray) -> Self:
-        """The same of these records alone."""
+    def of(self, records: np.ndarray) -> "ShadowModels":
+        """Select these records."""
         return ShadowModels(self.densities[:, records], self.inside[:, records], self.units[records])
 
     @property
     def pairs(self) -> int:
-        """Half the number of models."""
+        """Number of pairs of models."""
         return len(self.densities) // 2
 
 
@@ -122,7 +122,7 @@ def fit_shadows(
     randomness: Callable[[int], Randomness],
     rng: np.random.Generator,
 ) -> ShadowModels:
-    """So many shadow models, each by the code of the real fit with a random stream of its own."""
+    """Fit `number` shadow models with the code of the real fit. Each has its own random stream."""
     inside = random_halves(pool.size, number // 2, rng)[:, pool.units]
     public = replace(spec, domain=resize_domain(spec.domain, pool.size // 2, pool.share))
     rngs = [randomness(model) for model in range(len(inside))]
@@ -132,6 +132,6 @@ def fit_shadows(
 
 
 def replace_underflow(densities: np.ndarray) -> np.ndarray:
-    """A density that underflows to nothing counts as the smallest that does not."""
+    """Replace densities that underflow to zero by the smallest density that does not."""
     lowest = densities[np.isfinite(densities)].min(initial=0.0)
     return np.where(np.isfinite(densities), densities, lowest)

@@ -1,8 +1,8 @@
 """The worst record: the mechanism runs many times with one isolated person, and with this person moved elsewhere.
 
-Averages hide such people. The attacker knows all records except theirs and sees one model: its density at their
-place. The two runs of one number share their noise, and runs of different numbers are compared. This removes the
-effect of the noise itself from the comparison, so that a few runs come near to the truth
+Averages hide isolated persons. The attacker knows all other records and sees the density of one model at the place of
+this person. The two runs of the same number share their noise, and the comparison is between runs of different
+numbers. This removes the effect of the noise itself from the comparison, so that a few runs give an accurate estimate
 (`privacy.hypothesis_testing.paired_auc`).
 """
 
@@ -20,20 +20,20 @@ from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget
 from privmix.privacy.hypothesis_testing import PairedScores, newcombe_interval, paired_auc
 
-NO_ISOLATED_PERSON = "the catalog names no isolated person, so nobody was followed by name"
+NO_ISOLATED_PERSON = "the catalog names no isolated person, so the worst-record attack did not run"
 EARTH_RADIUS_KM = 6371.0088
 
 
 @dataclass(frozen=True)
 class WorstRecordScores:
-    """How well the attacker tells the two worlds apart."""
+    """The AUC of the attacker who tells the two worlds apart, with its interval."""
 
     auc: float
     low: float
     high: float
 
     def metrics(self) -> dict[str, float]:
-        """The numbers by name."""
+        """Return the scores by metric."""
         return {
             "mia_worst_record_auc": self.auc,
             "mia_worst_record_auc_low": self.low,
@@ -42,10 +42,10 @@ class WorstRecordScores:
 
 
 def game_records(clean: CleanData, most: int, rng: np.random.Generator) -> tuple[Records, int, Domain]:
-    """Training records to play on, the row of the first isolated person among them, and what is public of them.
+    """Select training records for the game. Return them, the row of the first isolated person, and their domain.
 
-    A claim holds on any data, so the game may be played on fewer records than the model was fitted to; one person
-    among fewer is exposed more.
+    A claim holds on any data, so the game may use fewer records than the model was fitted to. A person among fewer
+    records is more exposed.
     """
     records, domain = training_records(clean), clean.info.domain
     row = int(np.flatnonzero(np.flatnonzero(clean.train) == clean.isolated_rows[0])[0])
@@ -67,7 +67,7 @@ def attack_worst_record(
     most: int,
     randomness: Callable[..., Randomness],
 ) -> WorstRecordScores:
-    """The game on the first isolated person, who is moved to a held-out record's place, on at most so many records."""
+    """Play the game on at most `most` records. The first isolated person moves to the place of a held-out record."""
     records, row, public = game_records(clean, most, randomness("records").search)
     elsewhere = clean.points[~clean.train][0]
     return play_swap_game(
@@ -87,7 +87,7 @@ def play_swap_game(
 ) -> WorstRecordScores:
     """Fit `runs` times with the record and `runs` times with the record moved to `other`.
 
-    The interval is that of independent runs: with shared noise it is too wide rather than too narrow.
+    The interval is that of independent runs. With shared noise it is too wide rather than too narrow.
     """
     both = records.with_twin(row, other)
     numbers = np.arange(len(both))
@@ -100,9 +100,9 @@ def play_swap_game(
 
 
 def distance_metrics(mixture: Mixture, clean: CleanData) -> dict[str, float]:
-    """How near the model comes to the first isolated person's place, by metric; nothing for sensitive data.
+    """Compute how near the model is to the place of the first isolated person, by metric. Sensitive data has no metric.
 
-    Distances from the centres of a few models are a place: three circles meet there.
+    The distances to the centres of a few models reveal the place, because three circles meet there.
     """
     place, domain = clean.points[clean.isolated_rows[0]], clean.info.domain
     if domain.visibility == "sensitive":
@@ -114,13 +114,13 @@ def distance_metrics(mixture: Mixture, clean: CleanData) -> dict[str, float]:
 
 
 def distance_in_resolutions(mixture: Mixture, place: np.ndarray, domain: Domain) -> float:
-    """Distance from a place to the nearest component mean, in public resolutions: the root mean square of the axes."""
+    """Compute the distance to the nearest component mean in public resolutions, as the root mean square of the axes."""
     away = (mixture.means - place) / domain.resolution
     return float(np.sqrt((away**2).mean(axis=1)).min())
 
 
 def distance_km(mixture: Mixture, place: np.ndarray, domain: Domain) -> float | None:
-    """Great-circle distance from a place to the nearest component mean; None off the globe."""
+    """Compute the great-circle distance to the nearest component mean, or None if the axes are not geographic."""
     order = [axis.geographic for axis in domain.axes]
     if set(order) != {"latitude", "longitude"}:
         return None
