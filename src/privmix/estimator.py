@@ -220,10 +220,9 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
         mixture = self._mixture()
         if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(f"n_samples = {n_samples!r} must be an integer of at least 1.")
-        if self.random_state is None:
-            rng = fresh_stream()
-        else:
-            rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = fresh_stream()
+        if self.random_state is not None:
+            rng = stream(int(check_random_state(self.random_state).randint(2**31)), "sample")
         rows, labels = mixture.sample_with_labels(int(n_samples), rng)
         columns = self._columns()
         return np.clip(rows, [c.lower for c in columns], [c.upper for c in columns]), labels
