@@ -48,7 +48,7 @@ TOLERATED_OUTSIDE = 0.01  # share of the values of a feature outside its bounds 
 Pair = tuple[float, float]
 
 
-class PrivateGaussianMixture(DensityMixin, BaseEstimator):
+class PrivateGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Gaussian mixture fitted with differential privacy.
 
     Parameters
@@ -210,7 +210,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
         """Return the most probable component of each row of X."""
-        return self.predict_proba(X).argmax(axis=1)
+        best: NDArray[np.intp] = self.predict_proba(X).argmax(axis=1)
+        return best
 
     def sample(self, n_samples: int = 1) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
         """Draw synthetic rows from the model, clipped to the bounds, and the component of each.

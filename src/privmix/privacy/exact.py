@@ -75,8 +75,10 @@ def quantised_sum(contributions: np.ndarray, times: np.ndarray | None = None) ->
             "steps of 2^-20 can be counted exactly; scale the contributions down."
         )
     if times is not None:
-        return times.astype(np.int64) @ steps
-    return steps.sum(axis=0, dtype=np.int64)
+        weighted: np.ndarray = times.astype(np.int64) @ steps
+        return weighted
+    total: np.ndarray = steps.sum(axis=0, dtype=np.int64)
+    return total
 
 
 def whole_steps(scale: float) -> int:

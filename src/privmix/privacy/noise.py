@@ -134,7 +134,8 @@ class SeededNoise:
         """
         length = scale * self.generator.standard_gamma(2.0, len(values))
         angle = self.generator.uniform(0.0, 2 * math.pi, len(values))
-        return values + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+        moved: np.ndarray = values + length[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+        return moved
 
     def planar_scale(self, scale: float) -> float:
         """Return the scale as requested: planar noise is drawn at exactly this scale."""

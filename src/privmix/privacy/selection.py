@@ -65,8 +65,9 @@ def probabilities(
     exponents = _exponents(
         scores, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic, label="probabilities"
     )
-    weights = np.exp(exponents)
-    return weights / weights.sum()
+    weights: np.ndarray = np.exp(exponents)
+    shares: np.ndarray = weights / weights.sum()
+    return shares
 
 
 def exponential(
