@@ -1,4 +1,4 @@
-"""The real task, word for word: publish the police stops of Minneapolis at ε = 1, as the README says."""
+"""Run the commands of the README: publish the police stops of Minneapolis at ε = 1."""
 
 import os
 import re

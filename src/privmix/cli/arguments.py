@@ -30,22 +30,29 @@ MAIN_EPILOG = """
       privmix verify releases/mpls_stops/noisy_tree/eps-1
 """
 RELEASE = """
-    Fit one private model to all records of a dataset and write a folder that you can publish.
+    Fit one private model to a dataset and write a folder that you can publish.
 
-    The folder holds the model, its model card, an HTML page, synthetic rows (CSV and Parquet)
-    and checksums. A local mechanism adds the randomised reports of the records. The noise comes
-    from the operating system, so a release cannot be repeated.
+    The folder holds the model, its model card, an HTML page, synthetic rows (CSV
+    and Parquet) and checksums. A local mechanism adds the randomised reports of
+    the records. The noise comes from the operating system, so a release cannot be
+    repeated.
 
-    Each release spends privacy budget. Its cost is added to the spending account of the dataset,
-    and a release that would exceed the spending limit is refused. δ, the spending limit and the
-    parameters of the mechanism come from the configuration.
+    Each release spends privacy budget. Its cost is added to the spending account
+    of the dataset, and a release above the spending limit is refused. δ, the limit
+    and the parameters of the mechanism come from the configuration.
 """
 VERIFY = """
-    Check that a folder is a complete, unchanged release and that its ledger proves its claim.
+    Check that a folder is a complete release and that its ledger proves its claim.
 
-    The command checks the files and their checksums, computes (ε, δ) from the ledger with two
-    independent accountants, and searches the files for traces of the machine, a time of day or
-    a seed. It needs no records and writes nothing. The exit status is 0 if every check passes.
+    The command checks the files and their checksums, computes (ε, δ) from the
+    ledger with two independent accountants, and searches the files for traces of
+    the machine, a time of day or a seed. It needs no records and writes nothing.
+    The exit status is 0 if every check passes.
+"""
+BROWSE = """
+    List, show, check and browse the datasets of the catalog.
+
+    Only 'page' writes files; the other commands print to the terminal.
 """
 LIST = """
     List the datasets of the catalog, one line per dataset.
@@ -53,12 +60,12 @@ LIST = """
     The command writes nothing and downloads nothing.
 """
 SHOW = """
-    Show the whole catalog entry of one dataset: source, licence, columns, bounds and privacy unit.
+    Show the catalog entry of one dataset, with its source, columns and privacy unit.
 
     The command writes nothing and downloads nothing.
 """
 CHECK = """
-    Download one dataset, clean it, and compare its row counts with the catalog entry.
+    Download one dataset, clean it, and compare its counts with the catalog entry.
 
     The command works in a temporary folder and deletes it at the end.
 """
@@ -68,7 +75,8 @@ PAGE = """
 SCHEMA = """
     Print the JSON Schema of a configuration file or of a catalog entry.
 
-    Editors use the schema for completion and validation. The command writes to stdout only.
+    Editors use the schema for completion and validation. The command writes to
+    stdout only.
 """
 
 
@@ -93,10 +101,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_catalog(commands: "SubParsers") -> None:
     summary = "list, show, check and browse the datasets"
-    catalog = _add(
-        commands, "catalog", summary, "List, show, check and browse the datasets.", "privmix catalog list"
-    )
-    verbs = catalog.add_subparsers(dest="verb", required=True, metavar="VERB", title="verbs")
+    catalog = _add(commands, "catalog", summary, BROWSE, "privmix catalog list")
+    verbs = catalog.add_subparsers(dest="verb", required=True, metavar="COMMAND", title="commands")
     listing = _add(verbs, "list", "list the datasets, one line each", LIST, "privmix catalog list")
     _add_folders(listing, CATALOG)
     listing.set_defaults(call=_lazy("catalog", "list_datasets"))
@@ -160,7 +166,7 @@ def _add_release(commands: "SubParsers") -> None:
     )  # fmt: skip
     release.add_argument(
         "--out", type=Path, metavar="DIR",
-        help="folder to write; it must not exist (default: releases/DATASET/ID/eps-E)",
+        help="folder to write; it must be new or empty (default: releases/DATASET/ID/eps-E)",
     )  # fmt: skip
     release.add_argument(
         "--configfile", type=Path, metavar="FILE",
