@@ -85,8 +85,8 @@ def _guarantee(model: ReleasedModel) -> list[str]:
         else "one person, with all their records"
     )
     lines = [
-        f"The release limits what anyone can learn about one {privacy.unit}. Whatever they already know, it changes "
-        f"their odds about that {privacy.unit} by a factor of at most {odds(anywhere).lstrip('×')}{unless}.",
+        f"The release limits what anyone can learn from it about one {privacy.unit}. Whatever they already know, it "
+        f"changes their odds about that {privacy.unit} by a factor of at most {odds(anywhere).lstrip('×')}{unless}.",
         f"The protected unit is {unit}.",
         TRUST[privacy.trust],
         f"Formal statement: {guarantee(model)}.",
