@@ -1,4 +1,4 @@
-"""Code versions: what counts as a change of code, and whose."""
+"""Code versions: which changes rerun which stage."""
 
 import shutil
 import tomllib
@@ -44,7 +44,7 @@ def test_a_stage_depends_on_what_it_imports_and_on_nothing_else():
     ],
 )
 def test_a_stage_depends_on_the_files_that_it_reads_or_writes(stage, file, reads):
-    """Who adds a field to the audit file cleans nothing anew."""
+    """A new field of the audit file does not rerun the stage clean."""
     assert (f"privmix.artefacts.{file}" in code_version.closure(f"privmix.pipeline.stages.{stage}")) == reads
 
 
@@ -68,14 +68,14 @@ DATA_FILES = sorted(
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch) -> Path:
-    """A copy of the report package whose digests are computed anew."""
+    """A copy of the report package, with digests computed without the cache."""
     copy = Path(shutil.copytree(REPORT, tmp_path / "report"))
     monkeypatch.setattr(code_version, "PACKAGE", tmp_path)
     monkeypatch.setattr(code_version, "_module_path", lambda module: copy / "__init__.py")
     return copy
 
 
-def test_every_template_counts_as_code_wherever_it_lies(copy):
+def test_every_template_counts_as_code(copy):
     digest = code_version._module.__wrapped__
     before = {digest("privmix.report").digest}
     assert "templates/sections/answer.html" in DATA_FILES

@@ -1,4 +1,4 @@
-"""What jobs ask a cluster for comes from public sizes, and grows with each attempt."""
+"""Resource requests depend on public sizes only and grow with each attempt."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The audit stage: one file per mechanism and ε, without any data; what could not be measured is a sentence."""
+"""The audit stage: one file per mechanism and ε, without any dataset; failures are recorded as sentences."""
 
 import json
 import subprocess

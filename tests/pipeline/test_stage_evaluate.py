@@ -1,4 +1,4 @@
-"""The rows of a scores file: which budget they belong to, and what they leave to the model file."""
+"""The rows of a scores file state the budget; the model file states the claim."""
 
 import json
 import sys

@@ -38,7 +38,7 @@ def test_the_first_screen_of_a_page_is_taken(tmp_path):
     command = [sys.executable, "-m", "privmix.pipeline.stages.picture", "--browser", chromium]
     command += ["--html", "page.html", "--output", "docs/page.png"]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert said == "The picture is docs/page.png\n"
+    assert said == "Wrote docs/page.png\n"
     content = (tmp_path / "docs/page.png").read_bytes()
     assert content[:4] == b"\x89PNG"
     assert struct.unpack(">II", content[16:24]) == (picture.WIDTH, picture.HEIGHT)

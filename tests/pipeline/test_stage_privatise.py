@@ -1,4 +1,4 @@
-"""The private file: reports and nothing else, compact, in no order. That of a release: `test_publish_reports`."""
+"""The private file: only reports, compact, in random order. For releases see `test_release_reports`."""
 
 import json
 import os
@@ -58,8 +58,8 @@ def make(tmp_path, monkeypatch):
     return run
 
 
-def test_people_who_wait_for_their_round_are_in_no_file_that_has_a_name(make, tmp_path, monkeypatch):
-    """While rounds are asked the folder has the clean file and an empty one where reports will be."""
+def test_records_that_wait_for_their_round_are_in_no_named_file(make, tmp_path, monkeypatch):
+    """During the rounds the folder holds the clean file and an empty file for the reports."""
     monkeypatch.setattr(report_shuffle, "FEW", 1)
     seen, told = [], adaptive_tree_response.estimate_shares
 
@@ -149,8 +149,8 @@ def test_a_benchmark_file_says_that_it_must_not_be_published(make):
 
 
 @pytest.mark.parametrize("method", LOCAL)
-def test_people_give_as_many_reports_whatever_they_hold(make, method):
-    """900 people with 1 to 4 records; the file is as long for all of them."""
+def test_every_person_gives_the_same_number_of_reports(make, method):
+    """900 persons with 1 to 4 records each give one report each."""
     holds = np.random.default_rng(1).integers(1, 5, size=900)
     persons = np.repeat(np.arange(900), holds)
     path = make(method, *_records(len(persons)), persons=persons, unit="person", max_records=4, epsilon=2.0)
@@ -176,7 +176,7 @@ def _stage(*arguments):
 
 @pytest.mark.parametrize(("arguments", "sentence"), [(["--release"], "required"), ([], "required")])
 def test_the_stage_makes_no_file_that_may_be_published(tmp_path, arguments, sentence):
-    """Of such a file `privmix release` keeps account."""
+    """`privmix release` makes such files and accounts for them."""
     parameters = ["--parameters", '{"method": "laplace_input"}']
     done = _stage(
         *parameters, *arguments, "--clean", tmp_path / "c", "--output", tmp_path / "private.parquet"

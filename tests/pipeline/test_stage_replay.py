@@ -87,7 +87,7 @@ def test_halved_noise_is_marked_and_stops_a_strict_run(run, monkeypatch, stage, 
 
 
 def test_the_sample_is_bounded(monkeypatch):
-    """However many records there are, as few are held as are needed."""
+    """Only the sample is held in memory, whatever the number of records."""
     from privmix.mechanisms.base import Records
 
     read = []

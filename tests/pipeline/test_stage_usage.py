@@ -1,4 +1,4 @@
-"""A stage's log says what it used, also when it was killed."""
+"""The log of a stage reports time and memory, also when the stage is killed."""
 
 import re
 import signal
@@ -16,21 +16,19 @@ def _in_a_slurm_job(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SLURM_JOB_ID", "1")
 
 
-def test_on_a_machine_of_ones_own_a_stage_is_quiet(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_outside_slurm_a_stage_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.delenv("SLURM_JOB_ID")
     runner.run_stage("fit", lambda: None)
     assert capsys.readouterr().err == ""
 
 
-def test_the_first_line_is_there_at_once_and_the_last_tells_time_and_peak_memory(
+def test_the_first_line_appears_at_once_and_the_last_reports_time_and_peak_memory(
     capsys: pytest.CaptureFixture[str],
 ):
     runner.run_stage("fit", lambda: None)
     first, last = capsys.readouterr().err.splitlines()
     assert first == "privmix fit: started."
-    assert re.fullmatch(r"privmix fit: over after \d+\.\d s, peak memory \d+ MB\.", last)
+    assert re.fullmatch(r"privmix fit: finished after \d+\.\d s, peak memory \d+ MB\.", last)
 
 
 def test_a_failure_is_followed_by_its_sentence(capsys: pytest.CaptureFixture[str]):
@@ -39,7 +37,7 @@ def test_a_failure_is_followed_by_its_sentence(capsys: pytest.CaptureFixture[str
 
     with pytest.raises(SystemExit, match="privmix fit: no such column"):
         runner.run_stage("fit", fail)
-    assert "over after" in capsys.readouterr().err
+    assert "finished after" in capsys.readouterr().err
 
 
 def test_milestones_double_so_that_a_log_stays_short():
@@ -57,7 +55,7 @@ def _stage(body: str) -> subprocess.Popen:
     return stage
 
 
-def test_a_stage_killed_for_its_memory_has_said_how_much_it_held():
+def test_a_stage_killed_for_its_memory_has_reported_its_peak():
     stage = _stage("held = b'x' * (700 * 2**20); time.sleep(60)")
     said = stage.stderr.readline()
     stage.kill()
@@ -65,10 +63,10 @@ def test_a_stage_killed_for_its_memory_has_said_how_much_it_held():
     assert int(re.search(r"still running after .* s, peak memory (\d+) MB", said)[1]) >= 512
 
 
-def test_a_stage_asked_to_end_says_so():
+def test_a_stage_that_gets_sigterm_reports_it():
     stage = _stage("import sys; print('ready', file=sys.stderr, flush=True); time.sleep(60)")
     assert stage.stderr.readline() == "ready\n"  # its handler is set by then
     stage.send_signal(signal.SIGTERM)
     said = stage.communicate(timeout=30)[1]
-    assert "asked to end (SIGTERM) after" in said
+    assert "stopped by SIGTERM after" in said
     assert stage.returncode == 128 + signal.SIGTERM

@@ -1,4 +1,4 @@
-"""When something is wrong: one sentence, no release in place, and the account never says less than was spent."""
+"""Failures: one sentence, no release in place, and the account never states less than was spent."""
 
 import copy
 import errno
@@ -33,14 +33,14 @@ def _nothing_in_place(park):
         (("--configfile", "nowhere.yaml"), "cannot be read"),
     ],
 )
-def test_what_cannot_be_released_is_refused_before_anything_is_spent(park, capsys, more, said):
+def test_a_bad_order_is_refused_before_anything_is_spent(park, capsys, more, said):
     assert said in park.refused(capsys, *COMMON, *more)
     assert park.lines == []
     assert _nothing_in_place(park)
 
 
 @pytest.mark.parametrize("more", [("--seed", "1"), ("--replicates", "2")], ids=["seed", "replicates"])
-def test_neither_the_command_nor_the_stage_knows_a_seed_or_replicates(park, monkeypatch, capsys, more):
+def test_the_command_and_the_stage_accept_no_seed_and_no_replicates(park, monkeypatch, capsys, more):
     with pytest.raises(SystemExit):
         cli.main([*COMMON, *more])
     assert "unrecognized arguments: " + " ".join(more) in capsys.readouterr().err
@@ -100,17 +100,17 @@ def test_a_mechanism_that_cannot_work_fails_in_the_rehearsal_for_free(park, caps
 def test_a_release_is_never_overwritten(park, capsys):
     park.release()
     before = {path.name: path.read_bytes() for path in (park.folder / "out").iterdir()}
-    assert "there already" in park.refused(capsys, *COMMON)
+    assert "already exists" in park.refused(capsys, *COMMON)
     assert {path.name: path.read_bytes() for path in (park.folder / "out").iterdir()} == before
     assert len(park.lines) == 2
 
 
-def test_a_release_beyond_the_limit_is_refused_with_the_sum_and_what_is_left(park, capsys):
+def test_a_release_above_the_limit_is_refused_with_the_sum_and_what_is_left(park, capsys):
     park.write(config={"release": {"limit_epsilon": 1.5, "limit_delta": 1e-5}})
     park.release()
     said = park.refused(capsys, *COMMON[:-1], "other")
-    assert "so far have cost ε = 1," in said
-    assert "Left is ε = 0.5" in said
+    assert "so far cost ε = 1," in said
+    assert "ε = 0.5 is left" in said
     assert not (park.folder / "other").exists()
     assert len(park.lines) == 2
     park.release("grid", 0.5, out="other")
@@ -152,7 +152,7 @@ def test_an_account_that_cannot_be_opened_stops_everything(park, capsys):
     assert _nothing_in_place(park)
 
 
-def test_a_line_that_was_cut_off_does_not_count_and_goes(park):
+def test_an_incomplete_last_line_is_dropped(park):
     park.release(out="one")
     [path] = park.accounts
     whole = path.read_text()
@@ -167,7 +167,7 @@ def _full(*arguments, **named):
 
 
 def _full_at_the_second_time(original):
-    """The first time is the rehearsal."""
+    """Return a function that fails at its second call; the first is the rehearsal."""
     calls = []
 
     def called(*arguments):
@@ -217,7 +217,7 @@ def test_a_full_disk_under_the_account_stops_before_the_noise(park, capsys, monk
     assert _nothing_in_place(park)
 
 
-def test_what_fails_its_own_check_is_not_put_in_place(park, capsys, monkeypatch):
+def test_a_release_that_fails_verification_is_not_put_in_place(park, capsys, monkeypatch):
     calls = []
 
     def spoiled(model, *arguments):
@@ -242,7 +242,7 @@ def test_what_fails_its_own_check_is_not_put_in_place(park, capsys, monkeypatch)
 def test_a_sampler_that_does_not_draw_what_it_claims_ends_a_release(
     park, capsys, monkeypatch, mechanism, kind, spoil, found
 ):
-    """From after the rehearsal on, so that it is the run itself that is noticed."""
+    """The sampler is spoiled after the rehearsal, so the run itself must notice."""
     original, runs = ExactNoise.add_laplace, []
     real = getattr(make, f"run_{kind}")
 
@@ -259,7 +259,7 @@ def test_a_sampler_that_does_not_draw_what_it_claims_ends_a_release(
     assert [json.loads(line)["entry"] for line in park.lines] == ["intent"]
 
 
-def test_a_clean_file_of_another_entry_is_made_anew(park):
+def test_a_clean_file_of_another_entry_is_made_again(park):
     park.release(out="one")
     columns = copy.deepcopy(ENTRY["columns"])
     columns[1]["upper"] = 6.0

@@ -1,6 +1,6 @@
-"""The attacks on floating point that succeed on numpy's noise, on the very sampler that releases draw from.
+"""Floating-point attacks on the sampler of releases.
 
-`tests/privacy/test_privacy_float_attacks.py` has the attacks, and shows that they succeed on numpy's noise.
+`tests/privacy/test_privacy_float_attacks.py` holds the attacks and shows that they succeed on the noise of numpy.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ VALUES = (0.0, 1.0)
 
 
 def _drawn(kind: str, value: float) -> np.ndarray:
-    """As a mechanism releases it."""
+    """Draw noisy values as a mechanism does."""
     values, common = np.full(EACH, value), {"source": make.exact_randomness().noise, "ledger": Ledger()}
     if kind == "laplace":
         return noise.laplace(values, sensitivity=1.0, epsilon=0.5, label="x", coordinates=1, **common)

@@ -1,4 +1,4 @@
-"""Releases that run at the same time, and releases that are killed: the account never says less than was drawn."""
+"""Concurrent and killed releases: the account never states less than was drawn."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ KILLS = 100
 
 
 def _forked(work: Callable[[], None]) -> int:
-    """A child that does the work and nothing else; all modules are loaded already."""
+    """Fork a child that does the work; all modules are already loaded."""
     child = os.fork()
     if child:
         return child
@@ -93,7 +93,7 @@ def test_after_a_hundred_random_kills_the_account_has_every_release_that_drew_no
 
 
 @pytest.mark.slow
-def test_of_releases_at_the_same_time_only_as_many_pass_as_the_limit_allows(park):
+def test_concurrent_releases_do_not_exceed_the_limit(park):
     park.write(config={"release": {"limit_epsilon": 2.5, "limit_delta": 1e-4}})
     park.release("grid", 0.4, out="first")
     children = [_forked(lambda n=number: park.release("grid", 1.0, out=f"out/{n}")) for number in range(5)]
@@ -103,10 +103,8 @@ def test_of_releases_at_the_same_time_only_as_many_pass_as_the_limit_allows(park
     assert total_cost(_account(park).releases(), 1e-4).epsilon == pytest.approx(2.4, rel=0.05)
 
 
-def test_many_intents_at_the_same_time_are_all_written_and_none_exceeds_the_limit(
-    tmp_path: Path, monkeypatch
-):
-    """Eight processes that each try six times, and think long; the limit allows 40 in all."""
+def test_concurrent_intents_are_all_written_and_do_not_exceed_the_limit(tmp_path: Path, monkeypatch):
+    """Eight slow processes try six times each; the limit allows 40 in total."""
     limit, one = SpendingLimit(4.0, 0.0), ReleaseCost("replace_one", 0.1, 0.0)
     check = account.check_limit
     monkeypatch.setattr(account, "check_limit", lambda *arguments: time.sleep(0.01) or check(*arguments))

@@ -1,4 +1,4 @@
-"""A release holds what it promises, can be used without Privmix's help, and tells nothing else."""
+"""A release holds what it promises, works without Privmix, and reveals nothing else."""
 
 import base64
 import json
@@ -79,7 +79,7 @@ def test_synthetic_data_have_the_columns_and_bounds_of_the_source(released, mech
     pd.testing.assert_frame_equal(*frames)
     told = (folder / "MODEL_CARD.md").read_text()
     left = "`who`" if asked else "`who` and `dog`"
-    assert f"{left}: left out, because the release knows nothing of it." in told
+    assert f"{left}: left out, because the release holds nothing about" in told
 
 
 def test_attributes_are_drawn_by_their_released_shares(released):
@@ -155,7 +155,7 @@ def test_a_person_is_protected_where_the_catalog_says_so(park):
     assert [path.name.rsplit("-")[1] for path in park.accounts] == ["person.jsonl"]
 
 
-def test_a_number_of_gaussians_that_was_chosen_is_paid_for(park):
+def test_a_private_choice_of_components_is_in_the_ledger(park):
     park.write(config={"components": "auto", "component_choice": {"candidates": [1, 2]}})
     model = read_release(park.release("moments", 2.0))
     assert model.privacy.ledger[0]["kind"] == "selection"

@@ -1,4 +1,4 @@
-"""The reports of a local release: what everybody said and what is public, from the system's entropy, in no order."""
+"""The reports of a local release: reports and public values only, with fresh noise, in random order."""
 
 import itertools
 
@@ -85,9 +85,9 @@ def reported(park):
 
 @pytest.mark.parametrize("method", LOCAL)
 def test_a_release_holds_reports_and_public_values_alone(reported, method):
-    """What it says of itself is the same whatever the records are, and it has one row for each report.
+    """The metadata do not depend on the records, except for questions that depend on earlier answers.
 
-    But for what was asked in the light of earlier answers.
+    The file has one row per report.
     """
     said, rounds = [], method == "adaptive_tree_response"
     for seed in (1, 2):
@@ -145,8 +145,8 @@ def _on_the_lattice(column):
 
 
 @pytest.mark.parametrize("method", LOCAL)
-def test_how_much_people_hold_is_not_in_a_release(reported, method):
-    """The same people with fewer and with more records: the file says the same of itself, and is as long."""
+def test_the_number_of_records_of_a_person_is_not_in_a_release(reported, method):
+    """The same persons with fewer and with more records give the same metadata and the same number of rows."""
     privacy = {
         "unit": "person", "relation": "add_remove", "person_column": "who", "max_records_per_person": 4,
     }  # fmt: skip
@@ -163,7 +163,7 @@ def test_how_much_people_hold_is_not_in_a_release(reported, method):
 
 
 def test_what_rounds_were_asked_follows_from_the_released_rows(reported):
-    """The one thing in the file that depends on answers tells nothing which the rows do not."""
+    """The only metadata that depend on answers can be computed from the rows."""
     info, columns, _ = reported("adaptive_tree_response", *_records(3000), epsilon=3.0)
     spec = Spec(info.domain, 3)
     plan = registry.build(info.method, info.parameters).plan(spec, Budget(3.0, 1e-6))
@@ -182,10 +182,8 @@ def _rows(column, asked, spec, plan):
 
 
 @pytest.mark.parametrize("method", LOCAL)
-def test_of_the_replay_of_a_release_nothing_is_kept_that_depends_on_records_or_noise(
-    reported, monkeypatch, method
-):
-    """Not by the release, and not by what it could be kept from."""
+def test_a_release_keeps_nothing_of_its_replay(reported, monkeypatch, method):
+    """Neither the file nor the verdict holds anything that depends on records or noise."""
     seen = []
     spied(monkeypatch, replay, "audit_local_mechanism", seen)
     info, *_ = reported(method, *_records(600))

@@ -1,4 +1,4 @@
-"""What was spent adds up by the accountant, and is never less than what was drawn."""
+"""The accountant adds up what was spent, and the sum is never less than what was drawn."""
 
 import json
 import math
@@ -81,7 +81,7 @@ def test_an_intent_counts_in_full_until_it_is_done(tmp_path):
     book, limit = Account(tmp_path, CONTENT, "record"), SpendingLimit(3.0, 1e-5)
     number = book.begin({"dataset": "d"}, ReleaseCost("replace_one", 2.0, 1e-6), limit)
     assert total_cost(book.releases(), 1e-5).epsilon == 2.0
-    with pytest.raises(UserError, match="Left is ε = 1"):
+    with pytest.raises(UserError, match="ε = 1 is left"):
         book.begin({}, ReleaseCost("replace_one", 1.5, 1e-6), limit)
     book.finish(number, 1.0, 0.0, [Laplace("a", 1.0)])
     assert total_cost(book.releases(), 1e-5).epsilon == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""`privmix verify` passes what `privmix release` has made, and nothing that was changed, added or made otherwise."""
+"""`privmix verify` accepts the output of `privmix release` and refuses every change or addition."""
 
 import json
 
@@ -23,13 +23,13 @@ from privmix.release import second_accountant, verify
 
 
 def _sealed(folder):
-    """Checksums that fit again, as a forger would make them."""
+    """Write matching checksums, as a forger would."""
     files = tuple(path.name for path in folder.iterdir() if path.name != release_folder.CHECKSUMS)
     (folder / release_folder.CHECKSUMS).write_text(release_folder.checksums(folder, files))
 
 
 def _edited(folder, edit):
-    """The model with something else in it, sealed again."""
+    """Change the model and write matching checksums."""
     path = folder / release_folder.MODEL
     model = json.loads(path.read_text())
     edit(model)
@@ -47,14 +47,16 @@ def _says(folder):
 @pytest.mark.parametrize("mechanism", ["grid", "moments", "response"])
 def test_a_release_passes(released, mechanism, capsys):
     cli.main(["verify", str(released[mechanism])])
-    assert "holds: ε = 1" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "is a valid release" in said
+    assert "ε = 1, δ = " in said
 
 
 def test_the_mark_that_snakemake_leaves_is_no_part_of_it_and_does_no_harm(copied):
     (copied / release_folder.TIMESTAMP).touch()
     verify.verify(copied)
     (copied / release_folder.TIMESTAMP).write_text("2026-01-01")
-    assert "no part of the release" in _says(copied)
+    assert "is not part of the release" in _says(copied)
 
 
 @pytest.mark.parametrize("name", [release_folder.MODEL, release_folder.CARD, release_folder.SYNTHETIC_CSV])
@@ -70,9 +72,9 @@ def test_a_missing_file_is_noticed(copied, name):
     assert name in _says(copied)
 
 
-def test_a_file_too_many_is_noticed(copied):
+def test_an_extra_file_is_noticed(copied):
     (copied / "witness.npz").write_bytes(b"exact sums")
-    assert "witness.npz is no part of the release" in _says(copied)
+    assert "witness.npz is not part of the release" in _says(copied)
 
 
 def _claims_less(model):
@@ -101,7 +103,7 @@ def test_a_ledger_that_only_the_second_accountant_sees_through_is_refused(copied
 
 
 SPOILED = {
-    "mode": (lambda model: model["privacy"].update(mode="benchmark"), "of mode 'benchmark'"),
+    "mode": (lambda model: model["privacy"].update(mode="benchmark"), "the mode 'benchmark'"),
     "seed": (lambda model: model["parameters"].update(seed=7), "key 'seed'"),
     "statistic": (lambda model: model["transcript"][0].update(statistic=[1.0]), "key 'statistic'"),
     "seconds": (lambda model: model["transcript"][0].update(seconds=1.0), "key 'seconds'"),
@@ -113,13 +115,13 @@ SPOILED = {
     "said seed": (lambda model: model["notes"].append("seed = 12345"), "a seed"),
     "host": (lambda model: model["notes"].append("made on workhorse17"), "the name of this machine"),
     "units": (lambda model: model["original"]["means"][0].reverse(), "in original units is not"),
-    "rows": (lambda model: model["synthetic"].update(rows=499), "not the 499 rows"),
+    "rows": (lambda model: model["synthetic"].update(rows=499), "do not hold the 499 rows"),
     "no ledger": (lambda model: model["privacy"].update(ledger=[]), "no ledger"),
 }
 
 
 @pytest.mark.parametrize("what", SPOILED)
-def test_what_no_release_may_hold_is_refused_even_with_checksums_that_fit(copied, what, monkeypatch):
+def test_forbidden_content_is_refused_even_with_matching_checksums(copied, what, monkeypatch):
     monkeypatch.setattr(verify.platform, "node", lambda: "workhorse17")
     edit, said = SPOILED[what]
     assert said in _says(_edited(copied, edit))
@@ -153,7 +155,7 @@ def test_benchmark_files_are_refused_by_name(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("path", ["nowhere", "."])
-def test_what_is_no_release_is_said_to_be_none(path, tmp_path, monkeypatch):
+def test_a_path_without_a_release_is_refused(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "privmix release" in _says(tmp_path / path)
 
@@ -185,7 +187,7 @@ def test_the_second_accountant_notices_a_claim_that_is_too_small_by_one_percent(
         assert theirs < epsilon * (1 + second_accountant.TOLERANCE)
 
 
-def test_a_choice_of_the_number_of_gaussians_counts_for_itself():
+def test_the_epsilon_of_a_component_choice_is_added():
     mixed = [Selection("K", 0.1), Gaussian("m", 5.0)]
     alone = verify.recompute_claim([Gaussian("m", 5.0)], 1e-6, "exact").epsilon
     assert verify.recompute_claim(mixed, 1e-6, "exact").epsilon == pytest.approx(0.1 + alone)

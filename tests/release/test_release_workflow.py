@@ -1,4 +1,4 @@
-"""The Snakemake target makes the same folder as the command, once, and is never made anew by itself."""
+"""The Snakemake target makes the same folder as the command, once, and never again by itself."""
 
 import subprocess
 import sys
@@ -34,5 +34,5 @@ def test_the_target_is_made_once(tmp_path: Path):
         cwd=tmp_path, env=project.environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 1
-    assert "is there already" in result.stderr
+    assert "already exists" in result.stderr
     assert len(path.read_text().splitlines()) == 2

@@ -49,12 +49,12 @@ CONFIG = {
 
 
 def people(number: int) -> list[str]:
-    """Ids that are found nowhere by chance."""
+    """Return ids that do not occur elsewhere by chance."""
     return [f"walker-{9_000_000 + 17 * each}-{each % 7}x" for each in range(number)]
 
 
 def points(number: int, seed: int = 3) -> np.ndarray:
-    """Two clusters, to six digits as a file has them."""
+    """Return two clusters, rounded to six digits as in a file."""
     generator = np.random.Generator(np.random.PCG64(seed))
     centres = np.array([[-2.0, 1.0], [2.5, -1.5]])[generator.integers(2, size=number)]
     return np.round(centres + generator.normal(0, 0.5, (number, 2)), 6)
@@ -67,7 +67,7 @@ class Park:
     folder: Path
 
     def write(self, *, entry: dict | None = None, config: dict | None = None, rows: int = ROWS) -> None:
-        """The files, changed as told."""
+        """Write the files, with these changes."""
         (self.folder / "config").mkdir(exist_ok=True)
         (self.folder / "catalog").mkdir(exist_ok=True)
         (self.folder / "config/config.yaml").write_text(yaml.safe_dump({**CONFIG, **(config or {})}))
@@ -85,7 +85,7 @@ class Park:
         return self.folder / out
 
     def refused(self, capsys: pytest.CaptureFixture, *words: str) -> str:
-        """The sentence with which a command ends."""
+        """Run a command that fails and return its error message."""
         with pytest.raises(SystemExit) as end:
             cli.main(list(words))
         sentence = str(end.value)
@@ -95,7 +95,7 @@ class Park:
 
     @property
     def accounts(self) -> list[Path]:
-        """What was spent, by content and unit."""
+        """The spending accounts, by content and unit."""
         return sorted((self.folder / "releases/.spending").glob("*.jsonl"))
 
     @property

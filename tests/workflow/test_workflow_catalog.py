@@ -78,5 +78,5 @@ def test_a_new_entry_makes_it_again_and_a_broken_one_stops_nothing(project: Proj
     assert project.planned(target=PAGE) == CATALOG
     result = project.snakemake(PAGE)
     assert result.returncode == 0, result.stderr[-3000:]
-    assert "left out: catalog/broken.yaml: key 'title' is missing; add it." in result.stdout + result.stderr
+    assert "Skipped: catalog/broken.yaml: key 'title' is missing; add it." in result.stdout + result.stderr
     assert "key &#39;title&#39; is missing" in (project.folder / PAGE).read_text(encoding="utf-8")

@@ -1,71 +1,69 @@
-"""`privmix catalog list | show NAME | check NAME | page`: the data catalog on the command line."""
+"""`privmix catalog`: list, show and check the datasets of the catalog, and write its page."""
 
 import argparse
 import secrets
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from privmix.artefacts.clean import RowCounts
-from privmix.catalog.entry import Entry, find_entries, find_entry, read_yaml
+from rich.text import Text
+
+from privmix.catalog.entry import (
+    Column,
+    Entry,
+    FileSource,
+    PackageSource,
+    UrlSource,
+    find_entries,
+    find_entry,
+    read_yaml,
+)
 from privmix.catalog.sources import acquire
-from privmix.cli.catalog_text import format_entry, format_table
+from privmix.cli import terminal
+from privmix.cli.arguments import CATALOG, CONFIGURATION
+from privmix.cli.terminal import Field
 from privmix.errors import UserError
 
-DEFAULT_FOLDER = "data/catalog"
-DEFAULT_CONFIGURATION = Path("config/config.yaml")
+if TYPE_CHECKING:
+    from privmix.artefacts.clean import RowCounts
+
+HEADINGS = ("Name", "Rows", "Coordinates", "Unit", "Visibility", "Source")
+LONGEST_LISTING = 30  # letters of coordinate names; longer lists become a count
 
 
-def add_parser(commands: Any) -> None:
-    """Register the sub-command with argparse's sub-parsers."""
-    catalog = commands.add_parser("catalog", help="list, show, check and browse the datasets")
-    verbs = catalog.add_subparsers(dest="verb", required=True, metavar="VERB")
-    _add_verb(verbs, "list", _list, "one line per dataset")
-    _add_verb(verbs, "show", _show, "all that is known of one dataset").add_argument("name", metavar="NAME")
-    check = _add_verb(verbs, "check", _check, "get a dataset, clean it, and count its rows")
-    check.add_argument("name", metavar="NAME")
-    check.add_argument(
-        "--source", type=Path, metavar="PATH", help="local file to read instead; expected counts are skipped"
-    )
-    browsed = _add_verb(verbs, "page", _page, "write the catalog as a page and as a Data Package")
-    browsed.add_argument(
-        "--configuration", type=Path, default=DEFAULT_CONFIGURATION, metavar="FILE",
-        help=f"run whose files the page shows (default: {DEFAULT_CONFIGURATION})",
-    )  # fmt: skip
-    browsed.add_argument("--html", type=Path, default=Path("reports/catalog.html"), metavar="FILE")
-    browsed.add_argument("--package", type=Path, default=Path("data/datapackage.json"), metavar="FILE")
-
-
-def _add_verb(verbs: Any, name: str, call: Any, summary: str) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(name, help=summary, description=summary)
-    parser.add_argument(
-        "--catalog",
-        action="append",
-        metavar="DIR",
-        help=f"folder of catalog entries; may be given several times, later ones win (default: {DEFAULT_FOLDER})",
-    )
-    parser.set_defaults(call=call)
-    return parser
-
-
-def _folders(arguments: argparse.Namespace) -> list[str]:
-    return arguments.catalog or [DEFAULT_FOLDER]
-
-
-def _list(arguments: argparse.Namespace) -> None:
-    found, problems = find_entries(_folders(arguments))
+def list_datasets(arguments: argparse.Namespace) -> None:
+    """Print one line per dataset, then report the entries that cannot be read."""
+    folders = _folders(arguments)
+    found, problems = find_entries(folders)
     if found:
-        print(format_table([entry for entry, _ in found]), flush=True)
+        rows = [_cells(entry) for entry, _ in found]
+        terminal.print_table(HEADINGS, rows, right=["Rows"], wrapped=["Coordinates"])
+        if terminal.console().is_terminal:
+            terminal.print_next("privmix catalog show NAME prints the whole entry of a dataset.")
     if problems:
         raise UserError("\n".join(problems))
 
 
-def _show(arguments: argparse.Namespace) -> None:
+def show_dataset(arguments: argparse.Namespace) -> None:
+    """Print the whole entry of one dataset."""
     entry, path = find_entry(arguments.name, _folders(arguments))
-    print(format_entry(entry, path))
+    terminal.print_panel(entry.name, entry.title, entry.description)
+    terminal.print_fields(field for field in _describe_entry(entry, path) if str(field[1]))
+    coordinates = [entry.column(name) for name in entry.coordinates]
+    others = [column for column in entry.columns if column.name not in entry.coordinates]
+    for heading, columns in (("Coordinates", coordinates), ("Other columns", others)):
+        if columns:
+            terminal.print_heading(heading)
+            terminal.print_fields((column.name, _describe_column(column)) for column in columns)
+    if entry.caveats:
+        terminal.print_heading("Caveats")
+        terminal.print_fields(("-", caveat) for caveat in entry.caveats)
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def check_dataset(arguments: argparse.Namespace) -> None:
+    """Download and clean one dataset in a temporary folder, and print its counts."""
     from privmix.clean.pipeline import clean
 
     entry, _ = find_entry(arguments.name, _folders(arguments))
@@ -81,11 +79,13 @@ def _check(arguments: argparse.Namespace) -> None:
             key=secrets.token_bytes(32),
             overridden=overridden,
         )
-    print(describe_counts(entry, info.counts))
-    print(_describe_expected(entry, overridden))
+    terminal.print_success(f"{entry.name} can be used: {info.counts.kept:,} records.")
+    terminal.print_fields([*describe_counts(entry, info.counts), _describe_expected(entry, overridden)])
+    terminal.print_next(f"add {entry.name} to 'datasets' in {CONFIGURATION}.")
 
 
-def _page(arguments: argparse.Namespace) -> None:
+def write_page(arguments: argparse.Namespace) -> None:
+    """Write the page and the Data Package of the catalog, then report the entries that cannot be read."""
     from privmix.pipeline.catalog import write_catalog
 
     configuration = read_yaml(arguments.configuration, "configuration")
@@ -94,40 +94,116 @@ def _page(arguments: argparse.Namespace) -> None:
             f"{arguments.configuration}: a configuration is a mapping of keys to values, such as `datasets: [mine]`."
         )
     problems = write_catalog(configuration, arguments.catalog, arguments.html, arguments.package)
-    print(f"The catalog is {arguments.html}, and for programs {arguments.package}", flush=True)
+    terminal.print_success("The catalog is written.")
+    terminal.print_fields([("Page", str(arguments.html)), ("Data Package", str(arguments.package))])
     if problems:
         raise UserError("\n".join(problems))
 
 
-def describe_counts(entry: Entry, counts: RowCounts) -> str:
-    """What became of the rows, in sentences."""
-    lines = [f"{entry.name}: {counts.read:,} rows read, {counts.kept:,} kept."]
-    if counts.dropped:
-        reasons = ", ".join(f"{number:,} {reason}" for reason, number in sorted(counts.dropped.items()))
-        lines.append(f"Dropped {sum(counts.dropped.values()):,}: {reasons}.")
-    else:
-        lines.append("No row was dropped.")
-    if counts.clipped:
-        columns = ", ".join(f"{number:,} in {column}" for column, number in sorted(counts.clipped.items()))
-        lines.append(f"Clipped to the public bounds: {columns}.")
-    else:
-        lines.append("No value was out of its public bounds.")
+def describe_counts(entry: Entry, counts: "RowCounts") -> list[Field]:
+    """Describe how many rows were read, dropped, clipped and kept."""
+    dropped = ", ".join(f"{number:,} {reason}" for reason, number in sorted(counts.dropped.items()))
+    clipped = ", ".join(f"{number:,} in {column}" for column, number in sorted(counts.clipped.items()))
+    persons = f"{counts.persons:,}"
     if entry.privacy.person_column is None:
-        lines.append("There is no person column: every row counts as its own person.")
-    else:
-        lines.append(f"{counts.persons:,} people.")
-    lines.append(f"{counts.train:,} rows for training, {counts.holdout:,} held out.")
-    return "\n".join(lines)
-
-
-def _describe_expected(entry: Entry, overridden: bool) -> str:
-    known = [
-        f"{figure:,} {what}"
-        for what, figure in (("rows", entry.expected.rows), ("people", entry.expected.persons))
-        if figure is not None
+        persons = "no person column; every row counts as one person"
+    return [
+        ("Rows", f"{counts.read:,} read, {counts.kept:,} kept"),
+        ("Dropped", f"{sum(counts.dropped.values()):,}: {dropped}" if dropped else "none"),
+        ("Clipped", f"{clipped} (values outside the public bounds)" if clipped else "none"),
+        ("Persons", persons),
+        ("Split", f"{counts.train:,} rows for training, {counts.holdout:,} held out"),
     ]
+
+
+def _describe_expected(entry: Entry, overridden: bool) -> Field:
     if overridden:
-        return "Checksum and expected counts were not checked, because a local file was given."
-    if not known:
-        return "The entry states no expected counts."
-    return f"That is what the entry expects: {' and '.join(known)}."
+        return "Expected", "checksum and counts not checked, because a local file was given"
+    return "Expected", f"{_expected(entry)}, as found" if _expected(entry) else "the entry states no counts"
+
+
+def _folders(arguments: argparse.Namespace) -> list[str]:
+    return arguments.catalog or [CATALOG]
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    rows = "unknown" if entry.expected.rows is None else f"{entry.expected.rows:,}"
+    coordinates = ", ".join(entry.coordinates)
+    if len(coordinates) > LONGEST_LISTING:
+        coordinates = f"{len(entry.coordinates)} columns"
+    return (entry.name, rows, coordinates, entry.privacy.unit, entry.visibility, _origin(entry))
+
+
+def _origin(entry: Entry) -> str:
+    source = entry.source
+    if isinstance(source, UrlSource):
+        return urlsplit(source.url).netloc
+    if isinstance(source, FileSource):
+        return f"file {source.path}"
+    if isinstance(source, PackageSource):
+        return f"package {source.package}"
+    return f"generator {source.generator}"
+
+
+def _describe_entry(entry: Entry, path: Path) -> Iterator[Field]:
+    yield "Visibility", entry.visibility
+    yield "Privacy", _privacy(entry)
+    yield "", entry.privacy.note
+    yield "Attributes", ", ".join(entry.attributes)
+    yield "Expected", _expected(entry)
+    yield "Isolated", ", ".join(entry.isolated)
+    yield "Keywords", ", ".join(entry.keywords)
+    yield "Licence", Text(f"{entry.licence.spdx} ").append_text(terminal.link(entry.licence.url))
+    yield "Citation", entry.citation
+    yield "Homepage", terminal.link(entry.homepage)
+    yield "Source", _source(entry)
+    yield "Reader", _reader(entry)
+    yield "Entry", str(path)
+
+
+def _privacy(entry: Entry) -> str:
+    from privmix.report.format import neighbours
+
+    privacy = entry.privacy
+    protects = neighbours(privacy.unit, privacy.relation)
+    most = f", at most {privacy.max_records_per_person:,} records each" if privacy.unit == "person" else ""
+    persons = f"persons in column {privacy.person_column}" if privacy.person_column else "no person column"
+    return f"{privacy.unit} level: {protects} ({privacy.relation}); {persons}{most}"
+
+
+def _expected(entry: Entry) -> str:
+    figures = (("rows", entry.expected.rows), ("persons", entry.expected.persons))
+    return ", ".join(f"{figure:,} {what}" for what, figure in figures if figure is not None)
+
+
+def _source(entry: Entry) -> str:
+    content = entry.source.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    return "\n".join(
+        f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in content.items()
+    )
+
+
+def _reader(entry: Entry) -> str:
+    reader = entry.reader
+    delimiter = f", delimiter {reader.delimiter!r}" if reader.format == "csv" else ""
+    repeats = ", repeated rows dropped" if reader.drop_duplicates else ""
+    return f"{reader.format}{delimiter}{repeats}; tolerates {100 * reader.tolerated_bad_share:.4g} % bad rows"
+
+
+def _describe_column(column: Column) -> Text:
+    facts: list[str] = [column.type]
+    if column.lower is not None and column.upper is not None:
+        facts.append(f"{column.lower:g} to {column.upper:g}{f' {column.unit}' if column.unit else ''}")
+    if column.resolution is not None:
+        facts.append(f"resolution {column.resolution:g}")
+    if column.geographic:
+        facts.append(f"geographic {column.geographic}")
+    text = Text(", ".join(facts))
+    text.append(f"\n{column.description}")
+    if column.values:
+        text.append(f"\nValues: {', '.join(column.values)}")
+    if column.missing is not None:
+        text.append(f"\nA missing value counts as {column.missing}.")
+    if column.bound_reason:
+        text.append(f"\nBounds: {column.bound_reason}", style="dim")
+    return text

@@ -1,4 +1,4 @@
-"""`privmix release` and `privmix verify`: make a release from the configuration of a run, and check one."""
+"""`privmix release` and `privmix verify`: make a release with the settings of the configuration, and check one."""
 
 import argparse
 from pathlib import Path
@@ -12,47 +12,32 @@ from privmix.catalog.sources import acquire
 from privmix.clean import ENTRY_SECTIONS
 from privmix.clean.persons import load_or_create_key
 from privmix.clean.pipeline import clean
+from privmix.cli import terminal
+from privmix.cli.arguments import CONFIGURATION
 from privmix.errors import UserError, suggest
 from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline import plan
 from privmix.pipeline.release import ReleasePaths, release_dataset
 from privmix.privacy.accounting import Budget
+from privmix.release import summary
 from privmix.release import verify as verification
 from privmix.release.account import SpendingLimit
+from privmix.release.folder import CARD
 
-CONFIGURATION = Path("config/config.yaml")
 KEY = Path("data/.pseudonym.key")
 
 
-def add_parsers(commands: Any) -> None:
-    """Register both sub-commands with argparse's sub-parsers."""
-    release = commands.add_parser("release", help="make one model of a dataset that may be published")
-    release.add_argument("dataset", metavar="DATASET")
-    release.add_argument("--mechanism", required=True, metavar="ID", help="its id in the configuration")
-    release.add_argument("--epsilon", required=True, type=float, metavar="E")
-    release.add_argument(
-        "--synthetic", type=int, metavar="N", help="rows of synthetic data; as many as records unless told"
-    )
-    release.add_argument("--out", type=Path, metavar="DIR", help=f"default: {plan.RELEASE}")
-    release.add_argument(
-        "--configfile",
-        type=Path,
-        metavar="FILE",
-        help=f"configuration laid over {CONFIGURATION}, as for Snakemake",
-    )
-    release.set_defaults(call=_release)
-    verify = commands.add_parser(
-        "verify", help="check a release: files, claim, and that nothing else is in it"
-    )
-    verify.add_argument("folder", type=Path, metavar="DIR")
-    verify.set_defaults(call=_verify)
+def verify(arguments: argparse.Namespace) -> None:
+    """Verify a release folder and print its claim and the checks that passed."""
+    model = verification.verify(arguments.folder)
+    terminal.print_success(f"{arguments.folder} is a valid release.")
+    terminal.print_fields(summary.describe_release(model, arguments.folder))
+    terminal.print_heading("Checks")
+    terminal.print_fields(("✓", check) for check in verification.passed_checks(model))
 
 
-def _verify(arguments: argparse.Namespace) -> None:
-    print(verification.summary(verification.verify(arguments.folder), arguments.folder))
-
-
-def _release(arguments: argparse.Namespace) -> None:
+def make(arguments: argparse.Namespace) -> None:
+    """Make a release of one dataset and print what was made and what it cost."""
     planned = plan.make_plan(read_configuration(CONFIGURATION, arguments.configfile, arguments.dataset))
     settings = planned.settings
     if arguments.mechanism not in planned.mechanisms:
@@ -61,7 +46,7 @@ def _release(arguments: argparse.Namespace) -> None:
             f"{suggest(arguments.mechanism, planned.mechanisms)}"
         )
     if float(format(arguments.epsilon, "g")) != arguments.epsilon:
-        raise UserError(f"--epsilon {arguments.epsilon!r} has more than the six digits that file names keep.")
+        raise UserError(f"--epsilon {arguments.epsilon!r} has more than six digits; round it.")
     chosen = settings.mechanisms[arguments.mechanism]
     job = MechanismJob(
         name=arguments.mechanism,
@@ -83,22 +68,27 @@ def _release(arguments: argparse.Namespace) -> None:
         limit=SpendingLimit(settings.release.limit_epsilon, settings.release.limit_delta),
         accounts=Path(settings.release.accounts),
     )
-    release_dataset(job, wanted)
+    facts = release_dataset(job, wanted)
+    terminal.print_success(f"Released {arguments.dataset}; the release passed all checks of privmix verify.")
+    terminal.print_fields(facts)
+    terminal.print_next(
+        f"read {wanted.output / CARD}, then publish the folder. Anyone can check it: privmix verify {wanted.output}"
+    )
 
 
 def read_configuration(first: Path, second: Path | None, dataset: str) -> dict[str, Any]:
-    """The configuration of one dataset: the default file, overlaid with another one by Snakemake's own function."""
+    """Return the configuration of one dataset. The second file overrides the first, as in Snakemake."""
     configuration: dict[str, Any] = {}
     for path in filter(None, (first, second)):
         try:
             update_config(configuration, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
         except OSError as error:
             raise UserError(
-                f"the configuration {path} cannot be read ({error.strerror}); run this where the project is, "
-                "or name it with --configfile."
+                f"the configuration {path} cannot be read ({error.strerror}); "
+                "run the command in the project folder, and check the path of --configfile."
             ) from error
         except yaml.YAMLError as error:
-            raise UserError(f"the configuration {path} is no YAML ({error}); mend it.") from error
+            raise UserError(f"the configuration {path} is not valid YAML ({error}); correct it.") from error
     sources = configuration.get("sources") or {}
     configuration["datasets"] = [dataset]
     configuration["sources"] = {dataset: sources[dataset]} if dataset in sources else {}
@@ -106,7 +96,7 @@ def read_configuration(first: Path, second: Path | None, dataset: str) -> dict[s
 
 
 def ensure_clean(planned: plan.RunPlan, dataset: str) -> Path:
-    """The clean file of the dataset, as the pipeline makes it; made here where it is missing or old."""
+    """Return the path of the clean file of the dataset. Make the file if it is missing or out of date."""
     entry, settings = planned.entries[dataset], planned.settings
     raw, path = (Path(pattern.format(dataset=dataset)) for pattern in (plan.RAW, plan.CLEAN))
     local, override = planned.local_source(dataset), settings.sources.get(dataset)

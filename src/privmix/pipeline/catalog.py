@@ -1,4 +1,4 @@
-"""The catalog for people and for programs: `reports/catalog.html` and `data/datapackage.json`."""
+"""Write the catalog as a page (`reports/catalog.html`) and as a Data Package (`data/datapackage.json`)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ FILES = Files(plan.RAW, plan.CLEAN, plan.PRIVATE, plan.MODEL, plan.SCORES)
 
 
 def describe_run(checked: plan.RunPlan) -> CatalogRun:
-    """What the run makes of each of its datasets."""
+    """Describe the files that the run makes of each of its datasets."""
     jobs = [job for job in checked.jobs() if job.dataset == checked.settings.datasets[0]]
     local = {name: mechanism.randomises_records for name, mechanism in checked.mechanisms.items()}
     return CatalogRun(
@@ -31,9 +31,9 @@ def describe_run(checked: plan.RunPlan) -> CatalogRun:
 def write_catalog(
     configuration: Mapping[str, Any], folders: Sequence[str] | None, html: Path, descriptor: Path
 ) -> tuple[str, ...]:
-    """Write both files; what is wrong with entries that could not be read is on the page and comes back.
+    """Write both files. Return the problems of entries that cannot be read; the page shows them too.
 
-    Without `folders` the catalog is the configuration's.
+    `folders` defaults to the catalog folders of the configuration.
     """
     checked = plan.make_plan(dict(configuration))
     holdings, problems = find_all_files(folders or checked.settings.catalog_dirs, plan.RAW, plan.CLEAN)

@@ -1,6 +1,6 @@
-"""The version of the code behind a result: a hash over the syntax trees of a stage's import closure.
+"""The version of the code behind a result: a hash over the syntax trees of all modules that a stage imports.
 
-Comments, layout and docstrings do not count, so that only a change of behaviour reruns a stage.
+Comments, layout and docstrings do not count, so only a change of behaviour reruns a stage.
 """
 
 import ast
@@ -13,14 +13,14 @@ import privmix
 from privmix.mechanisms.registry import module_of
 
 PACKAGE = Path(privmix.__file__).parent
-DATA = ("templates", "vendor", "evidence")  # folders of a package that are no code but make results
+DATA = ("templates", "vendor", "evidence")  # folders of a package without code that results depend on
 
 AUDIT = ("privmix.audit.crafted_worlds", "privmix.audit.game", "privmix.audit.replay")
 
 
 @dataclass(frozen=True)
 class Module:
-    """One module of the package, as far as results depend on it."""
+    """The parts of a module that results depend on."""
 
     imports: frozenset[str]
     digest: str
@@ -37,15 +37,17 @@ def _module_path(module: str) -> Path | None:
 
 @functools.cache
 def _module(module: str) -> Module:
-    """A module, parsed once a process: every job of a cluster does it again, and a sweep asks thousands of times."""
+    """Parse a module. The cache matters: a sweep asks for the same modules thousands of times."""
     path = _module_path(module)
+    if path is None:
+        raise ModuleNotFoundError(f"{module} is not a module of privmix")
     tree = ast.parse(path.read_bytes())
     imports = _imports(module, tree)
     return Module(imports, _digest(path, tree))
 
 
 def _imports(module: str, tree: ast.Module) -> frozenset[str]:
-    """The privmix modules that a module imports, wherever the statement stands; not those for type checkers alone."""
+    """Return the privmix modules that a module imports, wherever, except imports for type checkers."""
     found = {module.rsplit(".", 1)[0]} if "." in module else set()
     typing_only = {
         id(inner)
@@ -66,7 +68,7 @@ def _imports(module: str, tree: ast.Module) -> frozenset[str]:
 
 
 def _digest(path: Path, tree: ast.Module) -> str:
-    """Hash of a module's syntax tree: comments, layout and docstrings do not count."""
+    """Hash the syntax tree of a module without its docstrings, and the data files of a package."""
     for node in ast.walk(tree):
         if (
             isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
@@ -82,7 +84,7 @@ def _digest(path: Path, tree: ast.Module) -> str:
 
 
 def closure(*modules: str) -> frozenset[str]:
-    """The modules and all privmix modules that they import, directly or not."""
+    """Return the modules and all privmix modules that they import, directly or indirectly."""
     reached: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -94,13 +96,13 @@ def closure(*modules: str) -> frozenset[str]:
 
 
 def audit_code_version(method: str) -> str:
-    """The version of everything that an audit of the method runs."""
+    """Return the version of all code that an audit of the method runs."""
     return code_version(*AUDIT, module_of(method))
 
 
 @functools.cache
 def code_version(*modules: str) -> str:
-    """Hash over the code that running these modules may execute: what a rule's results depend on."""
+    """Return a hash of all code that these modules may execute. The results of a rule depend on it."""
     digest = hashlib.sha256()
     for module in sorted(closure(*modules)):
         digest.update(f"{module} {_module(module).digest}\n".encode())

@@ -9,21 +9,22 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.privacy_statement import ReplayVerdict
 from privmix.artefacts.private import PrivateInfo, PrivateWriter
 from privmix.audit import replay
-from privmix.errors import MechanismFailure
+from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms.base import Records
-from privmix.mechanisms.local.base import write_reports
+from privmix.mechanisms.local.base import LocalMechanism, write_reports
 from privmix.mechanisms.run import MechanismJob
 from privmix.privacy.accounting import Claim
+from privmix.privacy.ledger import Event
 
 
 def read_records(clean: Path, *, by_person: bool, **size: int) -> Iterator[Records]:
-    """The training records, part by part; whose they are is read only where a person is the unit."""
+    """Yield the training records part by part. Persons are read only if a person is the unit."""
     for points, codes, persons in iterate_train_records(clean, with_persons=by_person, **size):
         yield Records(points, codes, persons)
 
 
 def replay_randomizer(job: MechanismJob, clean: Path, domain: Domain, *, strict: bool) -> ReplayVerdict:
-    """What a replay of the mechanism on the first of the records shows, or the end of the stage."""
+    """Replay the mechanism on the first records and return the verdict. A finding ends a strict stage."""
     found = replay.audit_local_mechanism(
         job.mechanism,
         replay.first_records(read_records(clean, by_person=domain.unit == "person", rows=replay.SAMPLE_ROWS)),
@@ -35,18 +36,22 @@ def replay_randomizer(job: MechanismJob, clean: Path, domain: Domain, *, strict:
 
 
 def write_replicates(job: MechanismJob, clean: Path, writer: PrivateWriter, *, strict: bool) -> PrivateInfo:
-    """The reports of every replicate, and what the file says of them."""
-    domain = read_clean_info(clean).domain
+    """Write the reports of every replicate and return the metadata of the file."""
+    domain, mechanism = read_clean_info(clean).domain, job.mechanism
+    if not isinstance(mechanism, LocalMechanism):
+        raise UserError(
+            f"{job.name} is not a local mechanism, so it makes no reports; fit it to the clean records."
+        )
     spec, by_person = job.spec(domain), domain.unit == "person"
     reports, asked, seconds, verdict, failure = [], [], [], None, None
-    claim, events = Claim(job.budget.epsilon, job.budget.delta), ()
+    claim, events = Claim(job.budget.epsilon, job.budget.delta), tuple[Event, ...]()
     try:
         verdict = replay_randomizer(job, clean, domain, strict=strict)
         for replicate in range(job.replicates):
             began = time.perf_counter()
             rng = job.randomness(domain, "privatise", replicate)
             records = read_records(clean, by_person=by_person)
-            said, rows = write_reports(job.mechanism, records, spec, job.budget, rng, writer)
+            said, rows = write_reports(mechanism, records, spec, job.budget, rng, writer)
             claim, events = said.claim, tuple(said.events)
             reports.append(rows)
             asked.append(dict(said.asked))
@@ -58,7 +63,7 @@ def write_replicates(job: MechanismJob, clean: Path, writer: PrivateWriter, *, s
         reports=reports,
         asked=asked,
         seconds=seconds,
-        notes=[] if failure else job.mechanism.remarks(events, spec, job.mechanism.plan(spec, job.budget)),
+        notes=[] if failure else mechanism.remarks(events, spec, mechanism.plan(spec, job.budget)),
         replay=verdict,
         failure=failure,
     )

@@ -1,4 +1,4 @@
-"""The job of a stage: the arguments that privatise, fit and evaluate share, and the input of a fit."""
+"""The job of a stage: the arguments that privatise, fit, evaluate and release share, and the input of a fit."""
 
 import argparse
 import json
@@ -19,26 +19,30 @@ from privmix.privacy.accounting import Budget
 
 
 def job_parser(stage: str, description: str, *, seeded: bool = True) -> argparse.ArgumentParser:
-    """A parser with the shared arguments; a stage whose output may be published has no seed and one replicate."""
+    """Return a parser with the shared arguments. A stage that makes a release has no seed and one replicate."""
     arguments = argparse.ArgumentParser(
         prog=f"python -m privmix.pipeline.stages.{stage}", description=description
     )
     arguments.add_argument("--mechanism", required=True, help="id of the mechanism in the configuration")
     arguments.add_argument(
-        "--parameters", required=True, type=json.loads, help="JSON: method and its parameters"
+        "--parameters", required=True, type=json.loads, help="method and its parameters, as JSON"
     )
-    arguments.add_argument("--epsilon", required=True, type=float)
-    arguments.add_argument("--delta", required=True, type=float)
+    arguments.add_argument("--epsilon", required=True, type=float, help="ε of the budget")
+    arguments.add_argument("--delta", required=True, type=float, help="δ of the budget")
     arguments.add_argument(
         "--components",
         required=True,
         type=int,
         nargs="+",
-        help="number of Gaussians, or those to choose among",
+        help="number of components, or the candidates to choose from",
     )
-    arguments.add_argument("--choice-share", type=float, default=0.0, help="part of epsilon for that choice")
+    arguments.add_argument(
+        "--choice-share", type=float, default=0.0, help="share of ε for that choice (default: %(default)s)"
+    )
     if seeded:
-        arguments.add_argument("--replicates", type=int, default=1)
+        arguments.add_argument(
+            "--replicates", type=int, default=1, help="number of runs (default: %(default)s)"
+        )
         arguments.add_argument("--seed", required=True, type=int, help="master seed of the benchmark")
     else:
         arguments.set_defaults(replicates=1, seed=None)
@@ -46,14 +50,14 @@ def job_parser(stage: str, description: str, *, seeded: bool = True) -> argparse
 
 
 def add_strict(arguments: argparse.ArgumentParser) -> None:
-    """The flag of stages that replay what they make."""
+    """Add the flag of stages that replay their output."""
     arguments.add_argument(
-        "--strict", action="store_true", help="stop if a replay finds something, instead of only reporting it"
+        "--strict", action="store_true", help="stop if a replay has a finding (default: only record it)"
     )
 
 
 def parse_job(arguments: argparse.ArgumentParser) -> tuple[MechanismJob, argparse.Namespace]:
-    """The job, and the stage's own arguments."""
+    """Return the job and all parsed arguments."""
     given = arguments.parse_args()
     values = dict(given.parameters)
     method = values.pop("method", "")
@@ -73,7 +77,7 @@ def parse_job(arguments: argparse.ArgumentParser) -> tuple[MechanismJob, argpars
 
 @dataclass(frozen=True)
 class FitInput:
-    """What a fit is given: the public domain, what each replicate sees, and what privatise said of it."""
+    """The input of a fit: the public domain, the data of each replicate, and the verdict or failure of privatise."""
 
     domain: Domain
     replicates: Sequence[Records | Reports]
@@ -82,17 +86,20 @@ class FitInput:
 
 
 def read_input(job: MechanismJob, clean: Path | None, private: Path | None) -> FitInput:
-    """The clean records, the same for all replicates, or the reports of each."""
+    """Read the clean records, which all replicates share, or the reports of each replicate."""
     if clean is not None:
         data = read_clean(clean)
         return FitInput(data.info.domain, [training_records(data)] * job.replicates)
+    if private is None:
+        raise UserError("a fit needs --clean or --private; give one of them.")
     info, reports = read_private(private)
     made = Budget(info.privacy.budget_epsilon, info.privacy.budget_delta)
     if (info.method, info.parameters, made) != (job.method, job.parameters, job.budget):
         raise UserError(
             f"{private} holds the reports of {info.method} {compact_json(info.parameters)} at ε = {made.epsilon:g}, "
             f"δ = {made.delta:g}, not those of {job.method} {compact_json(job.parameters)} at "
-            f"ε = {job.budget.epsilon:g}, δ = {job.budget.delta:g}; read them as they were made, or privatise anew."
+            f"ε = {job.budget.epsilon:g}, δ = {job.budget.delta:g}; use the same method and budget, "
+            "or run privatise again."
         )
     seen = [replicate_reports(info, number, columns) for number, columns in enumerate(reports)]
     return FitInput(info.domain, seen, info.replay, info.failure)

@@ -1,4 +1,4 @@
-"""Release one dataset: read its entry and clean file, make the release, and print what it cost."""
+"""Release one dataset: read its catalog entry and clean file, make the release, and sum up what was spent."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,40 +8,38 @@ from privmix.catalog.entry import load_entry
 from privmix.errors import UserError
 from privmix.mechanisms.run import MechanismJob
 from privmix.privacy.composition import total_cost
-from privmix.release import records, verify
+from privmix.release import records, summary
 from privmix.release.account import Account, SpendingLimit
-from privmix.release.folder import ReleasedModel
 from privmix.release.make import ReleaseOrder, make_release
+from privmix.release.summary import Fact
 
 
 @dataclass(frozen=True)
 class ReleasePaths:
-    """Where a release comes from and goes to, and what all of them may cost."""
+    """The input and output paths of a release, and the spending limit."""
 
     entry: Path
     clean: Path
     output: Path
-    synthetic: int | None  # rows; as many as there are records where it is left out
+    synthetic: int | None  # rows; None means the public number of records
     limit: SpendingLimit
     accounts: Path
 
 
-def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> ReleasedModel:
-    """Make the release, and say what was made and what is left."""
+def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> list[Fact]:
+    """Make the release. Return its description and what is left of the spending limit."""
     entry, clean = load_entry(wanted.entry), read_clean(wanted.clean)
     records.check_records(entry, clean)
     domain = records.whole_domain(entry, clean.info)
     rows = domain.rows if wanted.synthetic is None else wanted.synthetic
     if rows < 1:
-        raise UserError(f"--synthetic {rows}: there must be at least one synthetic row.")
+        raise UserError(f"--synthetic {rows}: give at least one synthetic row.")
     order = ReleaseOrder(entry, job, domain, rows)
     unit = job.mechanism.relation(order.spec).unit
     account = Account(wanted.accounts, clean.info.raw_sha256, unit)
     model = make_release(order, records.all_records(clean), account, wanted.limit, wanted.output)
     total = total_cost(account.releases(), wanted.limit.delta)
-    print(verify.summary(model, wanted.output))
-    print(
-        f"All {total.releases} release(s) of these records so far: ε = {total.epsilon:.4g}, δ = {total.delta:.3g}, of "
-        f"at most ε = {wanted.limit.epsilon:g}, δ = {wanted.limit.delta:g}."
-    )
-    return model
+    return [
+        *summary.describe_release(model, wanted.output),
+        *summary.describe_spending(total, wanted.limit),
+    ]

@@ -1,4 +1,4 @@
-"""Run a stage as a command: error messages, exit status, and the time and memory it has used."""
+"""Run a stage as a command: error messages, exit status, and usage of time and memory."""
 
 import errno
 import os
@@ -20,13 +20,13 @@ LOOK_SECONDS = 0.25
 
 
 def peak_mb() -> int:
-    """The most memory that this process has held, in MB of 2^20 bytes."""
+    """Return the peak memory of this process, in MB of 2^20 bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return -(-peak // (2**20 if sys.platform == "darwin" else 2**10))
 
 
 def milestones(first: float) -> Callable[[float], bool]:
-    """Whether a growing value has come to `first`, or since the last yes to twice as much: few lines, however long."""
+    """Return a function that is true when a growing value reaches `first`, then twice that, and so on."""
     following = first
 
     def reached(value: float) -> bool:
@@ -42,7 +42,7 @@ def milestones(first: float) -> Callable[[float], bool]:
 
 @contextmanager
 def report_usage(stage: str) -> Iterator[None]:
-    """Say on stderr what the stage uses while it runs, when it is asked to end, and in the end."""
+    """Report time and memory of the stage on stderr: while it runs, on SIGTERM, and at the end."""
     print(f"privmix {stage}: started.", file=sys.stderr, flush=True)
     began = time.monotonic()
     over = threading.Event()
@@ -58,12 +58,12 @@ def report_usage(stage: str) -> Iterator[None]:
     def look() -> None:
         memory, patience = milestones(FIRST_MB), milestones(FIRST_SECONDS)
         while not over.wait(LOOK_SECONDS):
-            # Both are asked, so that each keeps its own count.
+            # A list, not `or`: both functions must see every value.
             if any([memory(peak_mb()), patience(time.monotonic() - began)]):
                 say("still running")
 
     def asked_to_end(number: int, frame: FrameType | None) -> None:
-        say(f"asked to end ({signal.Signals(number).name})")
+        say(f"stopped by {signal.Signals(number).name}")
         raise SystemExit(128 + number)
 
     before = signal.signal(signal.SIGTERM, asked_to_end)
@@ -75,13 +75,13 @@ def report_usage(stage: str) -> Iterator[None]:
         over.set()
         watcher.join()
         signal.signal(signal.SIGTERM, before)
-        say("over")
+        say("finished")
 
 
 def run_stage(stage: str, main: Callable[[], None]) -> None:
-    """Run a stage; what the user can mend ends in one sentence on stderr and exit status 1.
+    """Run a stage. An error that the user can fix ends in one sentence on stderr and exit status 1.
 
-    In a SLURM job it says what it uses: there nobody else would know.
+    In a SLURM job the stage also reports its usage, because nothing else records it there.
     """
     try:
         with report_usage(stage) if "SLURM_JOB_ID" in os.environ else nullcontext():
@@ -92,7 +92,12 @@ def run_stage(stage: str, main: Callable[[], None]) -> None:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
             raise
         where = f" ({error.filename})" if error.filename else ""
-        sys.exit(f"privmix {stage}: {error.strerror}{where}; nothing was written, make room and run again.")
+        sys.exit(
+            f"privmix {stage}: {error.strerror}{where}; nothing was written. "
+            "Free space or fix the permissions, then run again."
+        )
     except MemoryError:
         traceback.print_exc()
-        sys.exit(f"privmix {stage}: out of memory; give the job more, or fewer components or records.")
+        sys.exit(
+            f"privmix {stage}: out of memory; give the job more memory, or use fewer components or records."
+        )

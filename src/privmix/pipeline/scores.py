@@ -1,4 +1,4 @@
-"""All scores of one model file: likelihood, attacks, and timing, with the remarks that belong to them."""
+"""All scores of one model file: likelihood, attacks and timing, with notes on what could not be measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from privmix.privacy.hypothesis_testing import roc_curve
 
 @dataclass(frozen=True)
 class Score:
-    """One number of one replicate."""
+    """One metric of one replicate."""
 
     replicate: int
     metric: str
@@ -30,7 +30,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ModelScores:
-    """The numbers, the ROC of the loss attack (first replicate) and of LiRA, and what could not be measured."""
+    """The scores, the ROC of the loss attack (first replicate) and of LiRA, and notes on what was not measured."""
 
     values: tuple[Score, ...] = ()
     roc: list[tuple[float, float]] = field(default_factory=list)
@@ -40,11 +40,11 @@ class ModelScores:
 
 @dataclass(frozen=True)
 class Reruns:
-    """How often attacks run the mechanism again, and on how many records at most."""
+    """How often attacks rerun the mechanism, and on how many records at most."""
 
     worst_record_runs: int
     worst_record_records: int
-    shadows: int  # models; 0 leaves these attacks out
+    shadows: int  # number of shadow models; 0 skips these attacks
     shadow_records: int
 
 
@@ -84,20 +84,24 @@ def score_model(
 def rerun_attacks(
     job: MechanismJob, clean: CleanData, false_positive_rates: Sequence[float], reruns: Reruns
 ) -> ModelScores:
-    """Attacks on the mechanism of a job: the game on the most isolated person, and attacks with shadow models."""
-    domain, metrics, notes, curve = clean.info.domain, {}, [], []
+    """Attack the mechanism of a job: the game on the most isolated person, and attacks with shadow models."""
+    domain = clean.info.domain
+    metrics: dict[str, float] = {}
+    notes: list[str] = []
+    curve: list[tuple[float, float]] = []
     target = (job.mechanism, clean, job.spec(domain), job.budget)
     if len(clean.isolated_rows):
-        effort = (reruns.worst_record_runs, reruns.worst_record_records)
+        runs, most = reruns.worst_record_runs, reruns.worst_record_records
         streams = partial(job.randomness, domain, "worst record")
-        metrics |= worst_record.attack_worst_record(*target, *effort, streams).metrics()
+        metrics |= worst_record.attack_worst_record(*target, runs, most, streams).metrics()
     if reruns.shadows:
-        effort = (reruns.shadows, reruns.shadow_records, false_positive_rates)
-        found = attack_with_shadows(*target, *effort, partial(job.randomness, domain, "shadow"))
+        streams = partial(job.randomness, domain, "shadow")
+        shadows, most = reruns.shadows, reruns.shadow_records
+        found = attack_with_shadows(*target, shadows, most, false_positive_rates, streams)
         metrics, notes, curve = metrics | found.metrics, found.notes, found.roc
     return ModelScores(tuple(Score(0, *each) for each in metrics.items()), notes=notes, lira_roc=curve)
 
 
 def stored_mixture(fitted: FittedModel) -> Mixture:
-    """The mixture that a model file holds."""
+    """Return the mixture of a stored model."""
     return Mixture(*(np.array(part) for part in (fitted.weights, fitted.means, fitted.covariances)))

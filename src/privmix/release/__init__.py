@@ -1,1 +1,1 @@
-"""Releases: from records to a folder that may be published, and an account of what all releases have cost."""
+"""Releases: from records to a folder to publish, and a spending account of all releases."""

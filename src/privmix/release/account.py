@@ -1,4 +1,4 @@
-"""The account: what all releases of the same records have cost, in a file to which entries are only added."""
+"""The spending account: the cost of all releases of the same records, in an append-only file."""
 
 import contextlib
 import fcntl
@@ -20,19 +20,19 @@ from privmix.privacy.ledger import Event, from_rows, to_rows
 
 @dataclass(frozen=True)
 class SpendingLimit:
-    """What all releases together may cost."""
+    """The most that all releases together may cost."""
 
     epsilon: float
     delta: float
 
 
 class Account:
-    """The file of one dataset's content and one unit."""
+    """The account of one raw file (by its content) and one unit."""
 
     def __init__(self, folder: Path, content: str, unit: str) -> None:
         if len(content) != 64:
             raise UserError(
-                "the clean file does not say which raw file it was made from; delete it and clean the dataset again."
+                "the clean file does not name its raw file; delete it and clean the dataset again."
             )
         self.path = Path(folder) / f"{content[:32]}-{unit}.jsonl"
         self._seal = self.path.with_suffix(".seal")
@@ -40,20 +40,20 @@ class Account:
         self._of_persons = None if unit == "person" else Account(folder, content, "person")
 
     def releases(self) -> list[ReleaseCost]:
-        """All releases so far, in their order."""
+        """Return all releases so far, in order."""
         with self._locked() as handle:
             return [*_releases(self._read(handle)[0]), *self._protecting_persons()]
 
     def _protecting_persons(self) -> list[ReleaseCost]:
-        """The releases that protect persons, which cost each of their records as much."""
+        """Return the releases that protect persons. Each costs a single record as much as a person."""
         if self._of_persons is None or not self._of_persons.path.exists():
             return []
         return self._of_persons.releases()
 
     def begin(self, what: dict[str, Any], spent: ReleaseCost, limit: SpendingLimit) -> str:
-        """Write down that a release will spend at most this, unless the sum would exceed the limit; its id.
+        """Record that a release will spend at most this, and return its id. Refuse it above the limit.
 
-        When this returns, the line is on the disk.
+        The line is on the disk when this returns.
         """
         with self._locked() as handle:
             entries, end = self._read(handle)
@@ -72,7 +72,7 @@ class Account:
         return number
 
     def finish(self, number: str, epsilon: float, delta: float, events: Sequence[Event]) -> None:
-        """Write down what a release has really spent."""
+        """Record what a release has spent."""
         with self._locked() as handle:
             entries, end = self._read(handle)
             entry = {
@@ -91,17 +91,17 @@ class Account:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise UserError(
-                f"the account {self.path} cannot be opened ({error.strerror}), and without it nobody knows what was "
-                "spent; mend its permissions."
+                f"the spending account {self.path} cannot be opened ({error.strerror}); fix its permissions. "
+                "Nothing is released without it."
             ) from error
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # given back when the file is closed, however the process ends
+            fcntl.flock(handle, fcntl.LOCK_EX)  # the system releases the lock when the process ends
             yield handle
         finally:
             os.close(handle)
 
     def _read(self, handle: int) -> tuple[list[dict[str, Any]], int]:
-        """The entries, each with the hash of its line, and where the last whole line ends."""
+        """Return the entries, each with the hash of its line, and the end of the last complete line."""
         content = os.pread(handle, os.fstat(handle).st_size, 0)
         end = content.rfind(b"\n") + 1
         entries, before = [], self._first
@@ -112,17 +112,17 @@ class Account:
             except (ValueError, KeyError, TypeError):
                 sound = False
             if not sound:
-                raise self._altered(f"line {number} does not follow from the one before")
+                raise self._altered(f"line {number} does not match the hash of the line before it")
             before = hashlib.sha256(line).hexdigest()
             entries.append({**entry, "hash": before})
         self._check_seal(entries)
         return entries, end
 
     def _check_seal(self, entries: list[dict[str, Any]]) -> None:
-        """The seal may be one line behind, where a release was killed between the two; never ahead."""
+        """Check the seal. It may be one line behind, if a release was killed between both writes, but never ahead."""
         if not self._seal.exists():
             if len(entries) > 1:
-                raise self._altered(f"its seal {self._seal.name} is gone")
+                raise self._altered(f"its seal {self._seal.name} is missing")
             return
         try:
             seal = json.loads(self._seal.read_text())
@@ -130,12 +130,12 @@ class Account:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise self._altered(f"its seal {self._seal.name} cannot be read") from error
         if not 0 < lines <= len(entries) or entries[lines - 1]["hash"] != last:
-            raise self._altered("lines that were there are gone or changed")
+            raise self._altered("earlier lines are gone or changed")
 
     def _altered(self, how: str) -> UserError:
         return UserError(
-            f"the account {self.path} was altered: {how}; put it back from a backup. Without it nobody knows what "
-            "was spent, so nothing is released."
+            f"the spending account {self.path} was altered: {how}; restore it from a backup. "
+            "Nothing is released until then."
         )
 
     def _append(self, handle: int, entry: dict[str, Any], entries: list[dict[str, Any]], end: int) -> None:
@@ -156,23 +156,23 @@ class Account:
 
 
 def check_limit(before: Sequence[ReleaseCost], spent: ReleaseCost, limit: SpendingLimit, path: Path) -> None:
-    """Refuse a release that would bring the sum above the limit, with the sum and what is left."""
+    """Refuse a release that would exceed the limit; the message states the sum and what is left."""
     then = total_cost([*before, spent], limit.delta)
     if then.epsilon <= limit.epsilon * (1 + ROUNDING):
         return
     now = total_cost(before, limit.delta)
     left = max(limit.epsilon - now.epsilon, 0.0)
     raise UserError(
-        f"this release would cost ε = {spent.epsilon:.4g}, δ = {spent.delta:.3g} ({spent.relation}), and the "
-        f"{now.releases} release(s) of these records so far have cost ε = {now.epsilon:.4g}, δ = {now.delta:.3g}: "
-        f"together more than the limit ε = {limit.epsilon:g}, δ = {limit.delta:g}. Left is ε = {left:.4g}. "
-        f"Choose a smaller ε, or raise release.limit_epsilon or release.limit_delta in the configuration "
-        f"if you can answer for it (the account is {path})."
+        f"this release would cost ε = {spent.epsilon:.4g}, δ = {spent.delta:.3g} ({spent.relation}), and "
+        f"{now.releases} {'release' if now.releases == 1 else 'releases'} of these records so far cost "
+        f"ε = {now.epsilon:.4g}, δ = {now.delta:.3g}: together more than the limit ε = {limit.epsilon:g}, "
+        f"δ = {limit.delta:g}. ε = {left:.4g} is left. Choose a smaller ε, or raise release.limit_epsilon or "
+        f"release.limit_delta in the configuration if you accept the larger privacy loss (account: {path})."
     )
 
 
 def _releases(entries: Sequence[dict[str, Any]]) -> list[ReleaseCost]:
-    """A release for each intent, by its ledger where there is one."""
+    """Return the cost of each intent: its ledger if the release is done, otherwise the most it may spend."""
     done = {entry["release"]: entry for entry in entries if entry["entry"] == "done"}
     found = []
     for entry in entries:
@@ -185,7 +185,7 @@ def _releases(entries: Sequence[dict[str, Any]]) -> list[ReleaseCost]:
 
 
 def epsilon_anywhere(claim: Claim, events: Sequence[Event], theorem: Theorem) -> float:
-    """The ε of a release between any two records: more than it claims where that is for nearby places alone."""
+    """Return ε between any two records. It exceeds the claim if the claim holds only for nearby places."""
     if claim_distance(events) is None:
         return claim.epsilon
     return account(events, claim.delta, theorem).epsilon

@@ -1,6 +1,6 @@
-"""The model card: all that whoever gets a release should know of it, in sections for Markdown and for the page.
+"""The model card: the guarantee of a release, its limits, its data and its use, for Markdown and for the page.
 
-(Mitchell et al. 2019, "Model cards for model reporting".) Only public and released values enter.
+It follows Mitchell et al. 2019, "Model cards for model reporting". Only public and released values enter.
 """
 
 import re
@@ -14,24 +14,35 @@ from privmix.release.folder import CHECKSUMS, MODEL, REPORTS, SYNTHETIC_CSV, SYN
 from privmix.report.format import TRUST, count, listing, neighbours, odds, plain
 from privmix.report.ledger import claim, group, theorem
 
-HEADING = "Privacy. "  # how the argument begins in the text of a module
+HEADING = "Privacy. "  # start of the privacy argument in the docstring of a module
 
 
 @dataclass(frozen=True)
 class CardSection:
-    """A heading and what stands under it."""
+    """A heading and its lines."""
 
     title: str
     lines: tuple[str, ...]
 
 
 def title(model: ReleasedModel) -> str:
-    """What the release is called."""
-    return f"{model.domain.title}: a private mixture of {count(len(model.original.weights), 'Gaussian')}"
+    """Return the title of the release."""
+    return f"{model.domain.title}: a private mixture of {count(len(model.original.weights), 'component')}"
+
+
+def lead(model: ReleasedModel) -> str:
+    """Return one sentence on what the release is and what it protects."""
+    unit = "each single record" if model.privacy.unit == "record" else "each person"
+    content = (
+        "a statistical model, randomised reports and synthetic rows"
+        if model.local
+        else ("a statistical model and synthetic rows")
+    )
+    return f"This release holds {content}. Differential privacy protects {unit} in the data behind it."
 
 
 def guarantee(model: ReleasedModel) -> str:
-    """The statement that can be signed."""
+    """Return the formal statement of the guarantee. `privmix verify` searches for it in the card and the page."""
     privacy = model.privacy
     return (
         f"{claim(privacy).rstrip(',')}, for {neighbours(privacy.unit, privacy.relation, privacy.within_m)} "
@@ -40,23 +51,23 @@ def guarantee(model: ReleasedModel) -> str:
 
 
 def sections(model: ReleasedModel, entry: Entry) -> tuple[CardSection, ...]:
-    """The whole card."""
+    """Return all sections of the card. The first two, guarantee and limits, are the first screen of the page."""
     return (
-        CardSection("Guarantee", tuple(_guarantee(model))),
+        CardSection("What is promised", tuple(_guarantee(model))),
+        CardSection("What it does not protect", tuple(_unprotected(model, entry))),
+        CardSection("Intended use", tuple(_use(model))),
         CardSection("Data", tuple(_data(model, entry))),
         CardSection("Mechanism", tuple(_mechanism(model))),
         CardSection("Ledger", tuple(_ledger(model))),
         CardSection("What was audited", tuple(_audited(model))),
-        CardSection("What it does not protect", tuple(_unprotected(model, entry))),
-        CardSection("Intended use", tuple(_use(model))),
-        CardSection("Synthetic data", tuple(_synthetic(model))),
+        CardSection("Synthetic rows", tuple(_synthetic(model))),
         CardSection("Files", tuple(_files(model))),
     )
 
 
 def markdown(model: ReleasedModel, parts: Sequence[CardSection]) -> str:
-    """The card as `MODEL_CARD.md`."""
-    blocks = [f"# {title(model)}", model.notice]
+    """Return the card as the text of `MODEL_CARD.md`."""
+    blocks = [f"# {title(model)}", lead(model), model.notice]
     for part in parts:
         blocks.append(f"## {part.title}")
         blocks.append("\n".join(f"- {line}" for line in part.lines))
@@ -65,31 +76,41 @@ def markdown(model: ReleasedModel, parts: Sequence[CardSection]) -> str:
 
 def _guarantee(model: ReleasedModel) -> list[str]:
     privacy = model.privacy
-    # The ε of nearby places speaks of those alone; what holds for everybody is the ε between any two records.
+    # The claim may hold for nearby places only; ε between any two records holds for everyone.
     anywhere = privacy.epsilon if privacy.epsilon_anywhere is None else privacy.epsilon_anywhere
+    unless = f", except with a probability of about δ = {plain(privacy.delta)}" if privacy.delta else ""
+    unit = (
+        "one record (one row of the data)"
+        if privacy.unit == "record"
+        else "one person, with all their records"
+    )
     lines = [
-        f"{guarantee(model)}.",
-        f"Whatever anybody knows beside this release, it changes their odds about one {privacy.unit} by a factor of at "
-        f"most {odds(anywhere)}"
-        + (f", but for a chance of δ = {plain(privacy.delta)}." if privacy.delta else "."),
-        f"The budget was ε = {plain(privacy.budget_epsilon)}, δ = {plain(privacy.budget_delta)}.",
+        f"The release limits what anyone can learn from it about one {privacy.unit}. Whatever they already know, it "
+        f"changes their odds about that {privacy.unit} by a factor of at most {odds(anywhere).lstrip('×')}{unless}.",
+        f"The protected unit is {unit}.",
         TRUST[privacy.trust],
+        f"Formal statement: {guarantee(model)}.",
+        f"The budget was ε = {plain(privacy.budget_epsilon)}, δ = {plain(privacy.budget_delta)}; "
+        "the guarantee does not exceed it.",
     ]
     if privacy.unit == "person":
         most = model.domain.max_records_per_person
-        lines.append(
-            f"A person counts with at most {count(most, 'record')}, chosen by a rule that does not look at them."
+        lines.insert(
+            2,
+            f"At most {count(most, 'record')} of each person are used, chosen without looking at their values.",
         )
     return lines
 
 
 def _data(model: ReleasedModel, entry: Entry) -> list[str]:
-    public = "public" if entry.privacy.rows_are_public else "as publicly expected; the true number is private"
+    public = (
+        "public number" if entry.privacy.rows_are_public else "publicly expected; the true number is private"
+    )
     if model.local:
-        public = "as publicly expected; whoever has the reports can count them"
+        public = "publicly expected; anyone with the reports can count them"
     lines = [
         entry.description,
-        f"{count(model.domain.rows, 'record')} ({public}), all of them used.",
+        f"{count(model.domain.rows, 'record')} ({public}). The release uses all records.",
         f"Licence of the data: {entry.licence.spdx}{f' ({entry.licence.url})' if entry.licence.url else ''}.",
     ]
     lines += [f"Cite: {entry.citation}"] if entry.citation else []
@@ -97,23 +118,26 @@ def _data(model: ReleasedModel, entry: Entry) -> list[str]:
     for axis, column in zip(model.domain.axes, map(entry.column, entry.coordinates), strict=True):
         unit = f" {axis.unit}" if axis.unit else ""
         lines.append(
-            f"`{axis.name}`: {column.description} Public bounds {axis.lower:g} to {axis.upper:g}{unit}, beyond which "
-            f"values count as at the bound ({column.bound_reason.rstrip('.')}); resolution {axis.resolution:g}{unit}."
+            f"`{axis.name}`: {column.description.rstrip('.')}. Public bounds: {axis.lower:g} to {axis.upper:g}{unit} "
+            f"({column.bound_reason.rstrip('.')}); values outside are clipped. "
+            f"Resolution: {axis.resolution:g}{unit}."
         )
     return [*lines, *entry.caveats]
 
 
 def _mechanism(model: ReleasedModel) -> list[str]:
     settings = ", ".join(f"{key} = {value}" for key, value in model.parameters.items())
-    lines = [f"`{model.method}`{f' ({settings})' if settings else ''}, as `{model.mechanism}`."]
+    lines = [
+        f"Method `{model.method}`{f' ({settings})' if settings else ''}, configured as `{model.mechanism}`."
+    ]
     lines += [f"Why it is private: {argument}" for argument in proof_paragraphs(model.method)]
-    lines.append(f"How releases add up: {theorem(model.privacy) or model.privacy.accountant}")
+    lines.append(f"How the costs add up: {theorem(model.privacy) or model.privacy.accountant}")
     lines += [note[0].upper() + note[1:].rstrip(".") + "." for note in model.notes]
     return lines
 
 
 def proof_paragraphs(method: str) -> list[str]:
-    """The theorem of a method as its module states it, and before it what all local methods rest on."""
+    """Return the privacy argument of a method from its module, after the argument that all local methods share."""
     chosen = registry.method_class(method)
     documents = [sys.modules[kind.__module__].__doc__ or "" for kind in reversed(chosen.__mro__[:-1])]
     found = [
@@ -136,84 +160,87 @@ def _join_lines(paragraph: str) -> str:
 def _ledger(model: ReleasedModel) -> list[str]:
     each = " per record" if model.local else ""
     return [
-        f"{release.label}: {release.kind.lower()}, {release.noise}, {count(release.count, 'time')}{each}."
-        for release in group(model.privacy.ledger)
+        f"{event.label}: {event.kind}, {event.noise}, {count(event.count, 'time')}{each}."
+        for event in group(model.privacy.ledger)
     ]
 
 
 def _audited(model: ReleasedModel) -> list[str]:
-    exact = (
-        "Noise came from the operating system's entropy by exact samplers on a lattice of 2^-20, sums over records "
-        "were taken in whole numbers, and rounding is part of the sensitivity."
-    )
-    watched = (
-        "Runs of the same channels on some of the records were replayed with one unit changed"
+    replayed = (
+        "Other runs of the same randomizer on some of the records were replayed with one unit changed."
         if model.local
-        else "The run itself was watched and replayed with one unit changed"
+        else "The run itself was recorded and replayed with one unit changed."
     )
     return [
-        exact,
-        f"{watched}: no noisy number rested on more of one {model.privacy.unit} than its line in the ledger states, "
-        "nothing else got out, and the noise had the size and shape that it claims. What was seen is forgotten.",
-        "All released noisy numbers were found to lie on the lattice, so that their low bits tell nothing.",
-        "`privmix verify` computes the claim from the ledger again, by two accountants.",
+        "The noise comes from the entropy of the operating system through exact samplers on a lattice of 2^-20. Sums "
+        "over records are computed in whole numbers, and rounding is part of the sensitivity.",
+        f"{replayed} No noisy number depended on one {model.privacy.unit} by more than the ledger states, nothing "
+        "else left the mechanism, and the noise had the claimed size and shape. The recording is deleted.",
+        "All released noisy numbers lie on the lattice, so their low bits reveal nothing.",
+        "`privmix verify` computes the claim again from the ledger, with two independent accountants.",
     ]
 
 
 def _unprotected(model: ReleasedModel, entry: Entry) -> list[str]:
     privacy = model.privacy
     lines = [
-        "What holds for many: whoever learns it from the model learns it of all, of those too who are not in the data.",
-        "Further releases of the same records: their ε adds up with this one.",
+        "Facts about the whole population. The model shows what holds for many people, and such a fact can be applied "
+        "to anyone, also to people who are not in the data.",
+        "Several releases together. Each further release of the same records adds its own ε to this one.",
     ]
     if privacy.unit == "record":
         lines.append(
-            "A person with several records is protected for each of them, and less for all together: k records, k ε."
+            "A person with several records. The guarantee covers each record on its own; for k records together, ε is "
+            "up to k times as large."
         )
     if privacy.relation == "replace_one":
-        lines.append(f"That somebody is among the records, and how many {privacy.unit}s there are.")
+        lines.append(f"The number of {privacy.unit}s, and the fact that someone is in the data.")
     if privacy.within_m is not None:
-        lines.append("Whether a record is here or far away: only places nearby are hidden among each other.")
+        lines.append("The rough area of a record. Only nearby places are hidden among each other.")
     if not privacy.randomises_records:
-        lines.append("Anything from the curator, who holds the records.")
+        lines.append("Anything from the curator. The curator holds the original records and must be trusted.")
     return [*lines, *([entry.privacy.note] if entry.privacy.note else [])]
 
 
 def _use(model: ReleasedModel) -> list[str]:
     return [
-        f"Density, clusters and shares of {listing([axis.name for axis in model.domain.axes])}; test data of the right "
-        "form; teaching.",
-        "Not for decisions about single people, and not for what happens below the resolution or at the bounds.",
-        "Noise has moved every number. A component of little weight may be noise alone.",
+        f"Use it for the density, clusters and shares of {listing([axis.name for axis in model.domain.axes])}, for "
+        "test data with a realistic form, and for teaching.",
+        "Do not use it for decisions about individual people, or for detail below the resolution or at the bounds.",
+        "Every number includes noise. A component with little weight may be noise only.",
     ]
 
 
 def _synthetic(model: ReleasedModel) -> list[str]:
     made = model.synthetic
     lines = [
-        f"{count(made.rows, 'row')} drawn from the model, which costs no privacy, in the columns "
-        f"{listing([f'`{name}`' for name in made.columns])} and units of the source, drawn in to the public bounds."
+        f"{count(made.rows, 'row')} drawn from the model, with the columns "
+        f"{listing([f'`{name}`' for name in made.columns])} in the units of the source, clipped to the public bounds. "
+        "Drawing them costs no privacy, and no row is copied from the data."
     ]
     attributes = [attribute.name for attribute in model.domain.attributes if attribute.name in made.columns]
     if attributes:
         lines.append(
-            f"{listing([f'`{name}`' for name in attributes])}: drawn by released shares, independently of the place "
-            "and of each other; what they have to do with each other is not in the data."
+            f"{listing([f'`{name}`' for name in attributes])}: drawn from released shares, independently of the "
+            "coordinates and of each other. The rows show no relation between them."
         )
     if made.left_out:
         lines.append(
-            f"{listing([f'`{name}`' for name in made.left_out])}: left out, because the release knows nothing of it."
+            f"{listing([f'`{name}`' for name in made.left_out])}: left out, because the release holds nothing about "
+            f"{'it' if len(made.left_out) == 1 else 'them'}."
         )
     return lines
 
 
 def _files(model: ReleasedModel) -> list[str]:
     lines = [
-        f"`{MODEL}`: the mixture in original units and in the unit ball, with claim, ledger and all noisy numbers. "
-        "`privmix.release.folder.read_release(folder).original.mixture.to_sklearn()` is a scikit-learn estimator.",
-        f"`{SYNTHETIC_PARQUET}`, `{SYNTHETIC_CSV}`: the same synthetic rows.",
-        f"`{CHECKSUMS}`: `sha256sum --check {CHECKSUMS}`.",
+        f"`{MODEL}`: the mixture in original units and in the unit ball, the claim, the ledger and all noisy numbers. "
+        "`privmix.release.folder.read_release(folder).original.mixture.to_sklearn()` returns a scikit-learn estimator.",
+        f"`{SYNTHETIC_PARQUET}` and `{SYNTHETIC_CSV}`: the same synthetic rows.",
+        f"`{CHECKSUMS}`: checksums of all files; check them with `sha256sum --check {CHECKSUMS}`.",
     ]
     if model.local:
-        lines.insert(1, f"`{REPORTS}`: the randomised reports, in no order, and nothing else of the records.")
+        lines.insert(
+            1, f"`{REPORTS}`: the randomised reports in random order, and nothing else of the records."
+        )
     return [*lines, f"Made by Privmix {model.version} on {model.made.isoformat()}."]

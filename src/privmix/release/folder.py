@@ -1,4 +1,4 @@
-"""The release folder: what it holds, how it is read, and how it appears whole or not at all."""
+"""The release folder: its files, how to read it, and how to write it completely or not at all."""
 
 import contextlib
 import datetime
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from privmix.artefacts.domain import Domain
@@ -21,7 +22,7 @@ from privmix.mixture.model import Mixture
 
 MODEL, CARD, PAGE, CHECKSUMS = "model.json", "MODEL_CARD.md", "release.html", "checksums"
 SYNTHETIC_CSV, SYNTHETIC_PARQUET, REPORTS = "synthetic.csv", "synthetic.parquet", "reports.parquet"
-TIMESTAMP = ".snakemake_timestamp"  # an empty file that Snakemake puts into a folder it has asked for
+TIMESTAMP = ".snakemake_timestamp"  # an empty file that Snakemake adds to an output folder
 
 
 class Gaussians(Artefact):
@@ -33,7 +34,7 @@ class Gaussians(Artefact):
 
     @classmethod
     def of(cls, mixture: Mixture) -> "Gaussians":
-        """As plain numbers."""
+        """Return the parameters as plain numbers."""
         return cls(
             weights=mixture.weights.tolist(),
             means=mixture.means.tolist(),
@@ -42,16 +43,16 @@ class Gaussians(Artefact):
 
     @property
     def mixture(self) -> Mixture:
-        """As a mixture; `to_sklearn` of it hands over."""
-        return Mixture(self.weights, self.means, self.covariances)
+        """The mixture. Its `to_sklearn` returns a scikit-learn estimator."""
+        return Mixture(np.array(self.weights), np.array(self.means), np.array(self.covariances))
 
 
 class Synthetic(Artefact):
-    """What the synthetic data are."""
+    """The size and columns of the synthetic rows."""
 
     rows: int
     columns: tuple[str, ...]
-    left_out: tuple[str, ...]  # columns of the source of which the release knows nothing
+    left_out: tuple[str, ...]  # columns of the source that are not in the release
 
 
 class ReleasedModel(Artefact):
@@ -67,7 +68,7 @@ class ReleasedModel(Artefact):
     privacy: PrivacyStatement
     original: Gaussians  # in the units of the source
     normalised: Gaussians  # in the unit ball, as `domain.axes` map into it
-    transcript: list[dict[str, Any]]  # what was released with noise, all of it
+    transcript: list[dict[str, Any]]  # all noisy values that were released
     proportions: list[Proportion]
     notes: list[str]
     synthetic: Synthetic
@@ -79,7 +80,7 @@ class ReleasedModel(Artefact):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All files that the folder holds beside the checksums."""
+        """All files of the folder except the checksums."""
         return (
             MODEL,
             CARD,
@@ -91,40 +92,40 @@ class ReleasedModel(Artefact):
 
 
 def read_release(folder: Path) -> ReleasedModel:
-    """The model of a release folder."""
+    """Read the model of a release folder."""
     path = Path(folder) / MODEL
     try:
         return ReleasedModel.model_validate_json(path.read_bytes())
     except OSError as error:
         raise UserError(
-            f"{path} cannot be read ({error.strerror}); a release folder holds one, made by `privmix release`."
+            f"{path} cannot be read ({error.strerror}); give a folder that `privmix release` has written."
         ) from error
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in problem["loc"]) or "the file"
         raise UserError(
             f"{path} is not the model of a release ({where}: {problem['msg'].lower()}); "
-            "make one with `privmix release`."
+            "make a release with `privmix release`."
         ) from error
 
 
 def file_digest(path: Path) -> str:
-    """The sha256 of a file."""
+    """Return the sha256 of a file."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def checksums(folder: Path, files: tuple[str, ...]) -> str:
-    """The content of the checksums file, as `sha256sum --check` reads it."""
+    """Return the content of the checksums file, in the format of `sha256sum --check`."""
     return "".join(f"{file_digest(Path(folder) / name)}  {name}\n" for name in sorted(files))
 
 
 @contextlib.contextmanager
 def place_folder(target: Path) -> Iterator[Path]:
-    """An empty folder beside `target` that takes its place if the block succeeds; whatever fails, nothing is there.
+    """Yield an empty folder beside `target` and rename it to `target` if the block succeeds.
 
-    All files are on the disk before the folder has its name. A process that is killed leaves a folder whose name begins
-    with a dot, and that nobody takes for a release.
+    All files are on the disk before the folder gets its name. If the block fails, nothing is left. A killed process
+    leaves a folder whose name begins with a dot.
     """
     target = Path(target)
     check_free(target)
@@ -140,7 +141,7 @@ def place_folder(target: Path) -> Iterator[Path]:
         temporary.chmod(0o777 & ~umask)
         _sync(temporary)
         try:
-            temporary.rename(target)  # onto nothing or onto an empty folder; never onto a release
+            temporary.rename(target)  # fails if a release is there: only an empty folder can be replaced
         except OSError:
             check_free(target)
             raise
@@ -151,18 +152,18 @@ def place_folder(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch_folder(target: Path) -> Iterator[Path]:
-    """An empty folder on the same disk as `target`, gone at the end."""
+    """Yield an empty folder on the same disk as `target`, and delete it at the end."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as folder:
         yield Path(folder)
 
 
 def check_free(target: Path) -> None:
-    """Refuse a place where something is: a release is never overwritten."""
+    """Refuse a target that exists: a release is never overwritten."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
-            f"{target} is there already, and a release is never made anew in its place: that would cost its ε again. "
-            "Give another folder with --out, or move the old one away."
+            f"{target} already exists, and a release is never overwritten, because a new one would spend its ε again. "
+            "Give another folder with --out, or move the old one."
         )
 
 

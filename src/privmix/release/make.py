@@ -1,17 +1,17 @@
-"""Make a release: one run of a mechanism on all records, with exact noise, replayed before anyone sees it.
+"""Make a release: run a mechanism once on all records, with exact noise, and replay the run before publishing.
 
-1. Rehearse: do everything with made-up records, in a folder that is deleted. What cannot work fails here, at no
-   cost: a mechanism (too many coordinates, no δ), a full disk, a word in the catalog entry that no release may
-   hold. The rehearsal's ledger, which public values fix, says what the run will cost.
-2. Account: the largest cost of the release is written to disk, or the release is refused.
-3. Run: the noise is drawn once. A central run is recorded and replayed in memory; the recording is then
-   discarded. For a local mechanism, other runs of the same randomizer on some of the records are replayed. A
-   finding ends the release, and its noise counts as spent.
-4. Write: model, card, page and synthetic rows are written beside the target folder and verified there.
-5. Finish: the account gets the ledger, and the folder its name.
+1. Rehearse: do everything with made-up records, in a folder that is deleted. Problems show up here, at no cost: a
+   mechanism that cannot work (too many coordinates, no δ), a full disk, text in the catalog entry that a release
+   must not hold. Public values determine the ledger of the rehearsal, so it states the cost of the run.
+2. Account: write the largest cost of the release to disk, or refuse the release.
+3. Run: draw the noise once. A central run is recorded and replayed in memory; then the recording is discarded. For
+   a local mechanism, other runs of the same randomizer on some of the records are replayed. A finding ends the
+   release, and its noise counts as spent.
+4. Write: write model, card, page and synthetic rows beside the target folder and verify them there.
+5. Finish: add the ledger to the account and give the folder its name.
 
-After step 2 the account always has the release; before the end of step 5 no release is in place. No run keeps
-anything for another one: each draws its own noise.
+After step 2 the account always includes the release. Before the end of step 5 no release is in place. Runs share
+nothing: each draws its own noise.
 """
 
 import datetime
@@ -19,7 +19,7 @@ import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,10 +34,10 @@ from privmix.catalog.entry import Entry
 from privmix.errors import UserError
 from privmix.mechanisms import run as mechanism_run
 from privmix.mechanisms.base import Records, Release, Spec, exact_randomness, replicate_reports
-from privmix.mechanisms.local.base import write_reports
+from privmix.mechanisms.local.base import LocalMechanism, write_reports
 from privmix.mechanisms.run import MechanismJob
 from privmix.mixture import kernel
-from privmix.privacy.accounting import Claim
+from privmix.privacy.accounting import Claim, Theorem
 from privmix.privacy.composition import ReleaseCost
 from privmix.privacy.noise import fresh_stream
 from privmix.release import account as spending_account
@@ -56,26 +56,26 @@ from privmix.release.folder import (
     checksums,
 )
 
-REHEARSAL_RECORDS = 64  # records of a rehearsal
+REHEARSAL_RECORDS = 64  # made-up records
 
 
 @dataclass(frozen=True)
 class ReleaseOrder:
-    """What is to be released: a job on all records of a dataset, and synthetic rows."""
+    """The order of a release: a job on all records of a dataset, and the number of synthetic rows."""
 
     entry: Entry
     job: MechanismJob
     domain: Domain
-    rows: int  # of synthetic data
+    rows: int  # synthetic rows
 
     @property
     def spec(self) -> Spec:
-        """What the mechanism may know of the domain."""
+        """The public facts that the mechanism may use."""
         return self.job.spec(self.domain)
 
 
 def rehearsal_records(order: ReleaseOrder) -> Records:
-    """Records of a rehearsal, uniform in the public box."""
+    """Draw made-up records, uniform in the public box."""
     domain, rng = order.domain, fresh_stream()
     places = rng.uniform(domain.lower, domain.upper, (REHEARSAL_RECORDS, len(domain.axes)))
     codes = {a.name: rng.integers(len(a.values), size=REHEARSAL_RECORDS) for a in domain.attributes}
@@ -83,8 +83,8 @@ def rehearsal_records(order: ReleaseOrder) -> Records:
 
 
 def run_central(order: ReleaseOrder, records: Records) -> Release:
-    """The release of a trusted curator, unless its replay finds anything."""
-    kernel.numba_kernel()  # now, so that no pass can depend on whether an earlier one has loaded it
+    """Run a central mechanism and replay the run. A finding refuses the release."""
+    kernel.numba_kernel()  # load it first, so that every pass uses the same kernel
     recorder = Recorder(exact_randomness())
     job, spec = order.job, order.spec
     release = mechanism_run.fit(job.mechanism, records, spec, job.budget, recorder.randomness)
@@ -95,33 +95,34 @@ def run_central(order: ReleaseOrder, records: Records) -> Release:
 
 
 def run_local(order: ReleaseOrder, records: Records, path: Path) -> Release:
-    """The model behind reports that are written to `path`, in random order."""
-    job, spec = order.job, order.spec
+    """Write the reports of the records to `path` in random order, and fit the model to them."""
+    job, spec, mechanism = order.job, order.spec, order.job.mechanism
+    assert isinstance(mechanism, LocalMechanism)
     some = records.select(np.arange(min(len(records), replay.SAMPLE_ROWS)))
     found = replay.audit_local_mechanism(
-        job.mechanism, some, spec, job.budget, lambda number: exact_randomness(), exact=True
+        mechanism, some, spec, job.budget, lambda number: exact_randomness(), exact=True
     )
     _refuse_findings(found.findings, order)
     rng = exact_randomness()
     with private_writer(path) as writer:
-        reports, rows = write_reports(job.mechanism, [records], spec, job.budget, rng, writer)
+        reports, rows = write_reports(mechanism, [records], spec, job.budget, rng, writer)
         writer.info = PrivateInfo(
             **job.header(order.domain, reports.claim, reports.events),
             reports=[rows],
             asked=[dict(reports.asked)],
             seconds=[],
-            notes=job.mechanism.remarks(reports.events, spec, job.mechanism.plan(spec, job.budget)),
+            notes=mechanism.remarks(reports.events, spec, mechanism.plan(spec, job.budget)),
         )
     info, [columns] = read_private(path)
-    return mechanism_run.fit(job.mechanism, replicate_reports(info, 0, columns), spec, job.budget, rng)
+    return mechanism_run.fit(mechanism, replicate_reports(info, 0, columns), spec, job.budget, rng)
 
 
 def _refuse_findings(findings: Sequence[str], order: ReleaseOrder) -> None:
-    """Refuse what a replay has found something in; the sentence is for the curator, and in no file of a release."""
+    """Refuse a run with findings. Only the curator sees the message; no file of a release holds it."""
     if findings:
         raise UserError(
-            f"{order.job.description(order.domain)} fails the replay of its own run: {findings[0].rstrip('.')}; "
-            "nothing is released. Noise was drawn and counts as spent. Report this as a defect of the mechanism."
+            f"{order.job.description(order.domain)} fails the replay of its own run: {findings[0].rstrip('.')}. "
+            "Nothing is released, but the noise was drawn and counts as spent. Report this defect of the mechanism."
         )
 
 
@@ -131,8 +132,7 @@ def make_release(
     """Make one release of these records at `target`."""
     if not order.job.mechanism.private:
         raise UserError(
-            f"{order.job.name} is not private: there is nothing in it that could be published; "
-            "choose a mechanism that spends ε."
+            f"{order.job.name} is not private, so its model must not be published; choose a mechanism that spends ε."
         )
     folder.check_free(target)
     with folder.scratch_folder(target) as place:
@@ -146,14 +146,14 @@ def make_release(
             account.finish(number, _epsilon_anywhere(model.privacy), model.privacy.delta, made.events)
         except OSError as error:
             raise UserError(
-                f"{error.strerror}: no release is in place, but its noise was drawn and counts as spent; make room, "
-                "or mend the permissions, before you release again."
+                f"{error.strerror}: no release was written, but its noise was drawn and counts as spent. Free space "
+                "or fix the permissions before you release again."
             ) from error
     return model
 
 
 def _make_folder(order: ReleaseOrder, records: Records, place: Path) -> tuple[Release, ReleasedModel]:
-    """Noise is drawn, and a whole release of these records written to `place` and verified."""
+    """Draw the noise, write a complete release of these records to `place`, and verify it."""
     made = _run_mechanism(order, records, place)
     model = _build_model(order, made)
     _write_files(order, model, place)
@@ -171,10 +171,10 @@ def _account_entry(order: ReleaseOrder) -> dict[str, Any]:
 
 
 def _largest_cost(order: ReleaseOrder, rehearsal: Release) -> ReleaseCost:
-    """The budget; where that is for nearby places, what the same ledger costs between any two."""
+    """Return the budget, or the cost between any two records if the budget is for nearby places only."""
     mechanism, budget = order.job.mechanism, order.job.budget
     most = Claim(budget.epsilon, budget.delta)
-    epsilon = spending_account.epsilon_anywhere(most, rehearsal.events, mechanism.accountant)
+    epsilon = spending_account.epsilon_anywhere(most, rehearsal.events, cast(Theorem, mechanism.accountant))
     return ReleaseCost(mechanism.relation(order.spec).relation, epsilon, budget.delta)
 
 
@@ -190,7 +190,7 @@ def _run_mechanism(order: ReleaseOrder, records: Records, place: Path) -> Releas
 
 def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
     domain, mixture = order.domain, made.mixture
-    centre, scale = ([getattr(axis, name) for axis in domain.axes] for name in ("centre", "scale"))
+    centre, scale = (np.array([getattr(axis, name) for axis in domain.axes]) for name in ("centre", "scale"))
     return ReleasedModel(
         **order.job.header(domain, made.claim, made.events),
         made=datetime.date.today(),
@@ -205,7 +205,7 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
 
 
 def _write_files(order: ReleaseOrder, model: ReleasedModel, place: Path) -> None:
-    """All files beside the reports."""
+    """Write all files except the reports."""
     write_json(place / MODEL, model)
     columns = synthetic.sample_rows(
         model.original.mixture,

@@ -1,4 +1,4 @@
-"""`release.html`: the card, with a picture of the model over synthetic rows; one file that needs no network."""
+"""`release.html`: the model card with a picture of the model over synthetic rows, as one self-contained file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from privmix.report.figures import SERIES
 from privmix.report.model_plot import draw_model, draw_records, plot_window
 from privmix.report.templating import environment
 
-POINTS = 5000  # synthetic rows that are drawn
+POINTS = 5000  # most synthetic rows in the picture
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Synthetic rows to be drawn beside the model: no records."""
+    """Synthetic rows to draw behind the model. They are not records."""
 
     domain: Domain
     cloud: np.ndarray
@@ -27,7 +27,7 @@ class Rows:
 
 
 def render(model: ReleasedModel, parts: Sequence[CardSection], rows: np.ndarray) -> str:
-    """The page; `rows` are synthetic coordinates (n, d)."""
+    """Render the page. `rows` are synthetic coordinates (n, d)."""
     shown = Rows(model.domain, rows[:POINTS], np.empty((0, len(model.domain.axes))))
     fitted = FittedModel(replicate=0, seconds=0.0, **model.normalised.model_dump())
     window = plot_window(shown, [fitted])
@@ -38,7 +38,7 @@ def render(model: ReleasedModel, parts: Sequence[CardSection], rows: np.ndarray)
         .render(
             model=model,
             title=card.title(model),
-            guarantee=card.guarantee(model),
+            lead=card.lead(model),
             sections=parts,
             bitmap=bitmap,
             picture=draw_model(

@@ -1,4 +1,4 @@
-"""The second accountant of `privmix verify`: it inverts the characteristic function of the total privacy loss.
+"""The second accountant of `privmix verify`, which inverts the characteristic function of the total privacy loss.
 
 The claim of a release comes from a composition theorem or from the privacy-loss distributions of `dp_accounting`. This
 accountant shares no code with either: it derives the losses again and composes them by their transforms (Zhu, Dong,
@@ -30,8 +30,8 @@ The losses of the events:
 * Laplace noise of scale 1/ε on 0 or 1: L = ε below 0, with probability 1/2; L = -ε above 1, with e^-ε/2; and
   L = ε (1 - 2x) at x between. M(z) = e^(zε) (1 + u + (1 - u)/w) / 2 with w = 2z + 1 and u = e^(-εw).
 * Gaussian noise on a sample: (1 - q) N(0, σ²) + q N(1, σ²) against N(0, σ²) if a unit is removed, and the reverse if it
-  is added; the larger δ counts. M has no closed form, so the output is cut into bins, and those whose loss is far
-  above ε are merged: post-processing, whose δ is not larger.
+  is added; the larger δ counts. M has no closed form, so the output is cut into bins, and bins with a loss far above
+  ε are merged: this is post-processing, so δ does not grow.
 """
 
 import functools
@@ -49,14 +49,14 @@ TOLERANCE = 1e-6  # of ε: claims are stored and compared with this precision
 PRECISION = 1e-3  # of δ: numerical error at which refinement stops
 ROUNDING = 1e-9  # of δ: floating-point errors of all terms
 MOST_TERMS = 1 << 18
-SHIFT, SHIFTS = 1e-4, 3  # the width w of a uniform number, as a share of ε, and how many are added up in U
+SHIFT, SHIFTS = 1e-4, 3  # the width w of a uniform number, as a share of ε, and the number of terms of U
 BINS = 40  # for each standard deviation of the noise on a sample
 MERGED = 3.0  # times ε: outputs with a larger loss are one bin
-REACH = 10.0  # standard deviations on each side that are cut into bins; 1e-23 of the probability lies beyond
+REACH = 10.0  # standard deviations on each side that are cut into bins; the probability beyond is 1e-23
 
 
 def epsilon(events: Sequence[Event], delta: float) -> float:
-    """The least ε that holds for all events together at this δ: a lower bound, close to the true one.
+    """Return the least ε of all events together at this δ: a lower bound, close to the true one.
 
     At δ = 0 it is exact: pure events have the largest loss Σ ε, and Gaussian noise has no bound.
     """
@@ -70,7 +70,7 @@ def epsilon(events: Sequence[Event], delta: float) -> float:
 
 
 def exceeds(events: Sequence[Event], delta: float, claimed: float) -> float | None:
-    """The ε that the events cost at least, if it is more than the claim."""
+    """Return the least ε of the events if it exceeds the claim, otherwise None."""
     limit = claimed * (1 + TOLERANCE)
     if delta > 0 and all(loss.delta(limit) <= delta for loss in _losses(events)):
         return None
@@ -108,7 +108,7 @@ class _Laplace:
         return np.exp(turns * self.epsilon) * self._bracket(c + turns) / self._bracket(c).real
 
     def _bracket(self, z: np.ndarray | float) -> np.ndarray:
-        """1 + u + (1 - u)/w."""
+        """Return 1 + u + (1 - u)/w."""
         w = 2 * z + 1
         return 1 + np.exp(-self.epsilon * w) - np.expm1(-self.epsilon * w) / w
 
@@ -121,7 +121,7 @@ class _Binned:
     log_probabilities: np.ndarray
 
     def merged_above(self, limit: float) -> "_Binned":
-        """All outputs with a loss above the limit as one: post-processing. Their large losses slow the sums down."""
+        """Merge all outputs with a loss above the limit: post-processing. Large losses would slow the sums down."""
         high = self.losses > limit
         if high.sum() < 2:
             return self
@@ -137,7 +137,7 @@ class _Binned:
         return float(top + np.log(np.exp(exponents - top).sum()))
 
     def ratio(self, c: float, step: float, terms: int) -> np.ndarray:
-        """At n = side i + j, e^(inhL) is a product of a factor of i and one of j: a product of two matrices."""
+        """At n = side i + j, e^(inhL) factors into a term of i and a term of j, so a matrix product gives all n."""
         side = math.isqrt(max(terms - 1, 0)) + 1
         weights = np.exp(self.log_probabilities + c * self.losses - self.log_moment(c))
         turns = 1j * step * np.outer(np.arange(side), self.losses)
@@ -146,18 +146,18 @@ class _Binned:
 
 @dataclass(frozen=True)
 class _TotalLoss:
-    """The loss of all events: Gaussian ones together, of this μ, and the others with their numbers."""
+    """The loss of all events: one μ for all Gaussian events, and the other events with their counts."""
 
     mu: float
     others: dict["_Pure | _Laplace | _Binned", int]
 
     def log_moment(self, c: float) -> float:
-        """ln M(c)."""
+        """Return ln M(c)."""
         gaussian = self.mu**2 * c * (c + 1) / 2
         return gaussian + sum(count * other.log_moment(c) for other, count in self.others.items())
 
     def ratio(self, c: float, step: float, terms: int) -> np.ndarray:
-        """M(c + it) / M(c) at t = 0, step, 2 step ..."""
+        """Return M(c + it) / M(c) at t = 0, step, 2 step ..."""
         t = step * np.arange(terms)
         whole = np.exp(self.mu**2 / 2 * (1j * t * (2 * c + 1) - t * t))
         for other, count in self.others.items():
@@ -165,11 +165,11 @@ class _TotalLoss:
         return whole
 
     def log_chernoff(self, b: float, epsilon: float) -> float:
-        """ln of the bound on δ(ε) by b > 0."""
+        """Return ln of the bound on δ(ε) by b > 0."""
         return self.log_moment(b) - b * epsilon - b * math.log1p(1 / b) - math.log1p(b)
 
     def delta(self, epsilon: float) -> float:
-        """A lower bound of δ(ε), below it by about PRECISION where MOST_TERMS allow."""
+        """Return a lower bound of δ(ε), relative error about PRECISION if MOST_TERMS suffice."""
         others = [
             other.merged_above(MERGED * epsilon) if isinstance(other, _Binned) else other
             for other in self.others
@@ -200,12 +200,12 @@ class _TotalLoss:
         return max(found * (1 - ROUNDING) - size * self._rest(step * (terms - 1), width) - repeated, 0.0)
 
     def _rest(self, t: float, width: float) -> float:
-        """The bound on all that lies beyond t, over M(c) e^(-cε)."""
+        """Return the bound on the integral beyond t, relative to M(c) e^(-cε)."""
         shifted = min(1.0, (2 / (t * width)) ** SHIFTS) if width else 1.0
         return shifted * math.exp(-((self.mu * t) ** 2) / 2) / (math.pi * t)
 
     def _repeated(self, c: float, epsilon: float, period: float) -> float:
-        """The bound on the terms k ≠ 0 of Poisson's sum."""
+        """Return the bound on the terms k ≠ 0 of Poisson's sum."""
 
         def log_lower(more: float) -> float:
             return (
@@ -217,13 +217,15 @@ class _TotalLoss:
 
 
 def _shift_transform(z: np.ndarray, width: float) -> np.ndarray:
-    """E e^(-zU) for U the sum of SHIFTS uniform numbers in 0 ... width."""
+    """Return E e^(-zU) for U the sum of SHIFTS uniform numbers in 0 ... width."""
     return (-np.expm1(-z * width) / (z * width)) ** SHIFTS if width else np.ones(len(z))
 
 
 def _losses(events: Sequence[Event]) -> list[_TotalLoss]:
-    """The total loss: one, or for a unit removed and for one added where they differ."""
-    squares, symmetric, sampled = 0.0, Counter(), Counter()
+    """Return the total loss: one value, or two if removing and adding a unit differ."""
+    squares = 0.0
+    symmetric: Counter[_Pure | _Laplace | _Binned] = Counter()
+    sampled: Counter[tuple[float, float]] = Counter()
     for event in events:
         if isinstance(event, Gaussian) or (isinstance(event, SampledGaussian) and event.rate == 1):
             squares += event.noise_multiplier**-2
@@ -239,7 +241,7 @@ def _losses(events: Sequence[Event]) -> list[_TotalLoss]:
 
 
 def _binned(sigma: float, rate: float) -> tuple[_Binned, _Binned]:
-    """An event on a sample, by the bin of its output: for a unit removed, and for one added."""
+    """Return the binned losses of an event on a sample: for a unit removed, and for a unit added."""
     shift = 1 / sigma
     if shift < 2 * REACH:
         inner = np.linspace(-REACH, REACH + shift, math.ceil(BINS * (2 * REACH + shift)) + 1)
@@ -254,7 +256,7 @@ def _binned(sigma: float, rate: float) -> tuple[_Binned, _Binned]:
 
 
 def _log_masses(edges: np.ndarray) -> np.ndarray:
-    """ln of the standard normal probability between edges, to full precision in both tails."""
+    """Return ln of the standard normal probability between edges, at full precision in both tails."""
     from scipy.special import log_ndtr
 
     low, high = edges[:-1], edges[1:]
@@ -263,7 +265,7 @@ def _log_masses(edges: np.ndarray) -> np.ndarray:
 
 
 def _epsilon(loss: _TotalLoss, delta: float) -> float:
-    """Where the lower bound of δ(ε) is this δ; it is more at ε = 0, and less at the ε of the upper bound."""
+    """Return the ε at which the lower bound of δ(ε) equals δ. It lies between 0 and the ε of the upper bound."""
     from scipy.optimize import brentq
 
     def conversion(b: float) -> float:
@@ -279,7 +281,7 @@ def _epsilon(loss: _TotalLoss, delta: float) -> float:
 
 
 def _lowest(function: Callable[[float], float]) -> float:
-    """Where a function of a positive number, which first falls and then rises, is about the lowest."""
+    """Return the approximate minimiser of a function on positive numbers that first falls, then rises."""
     from scipy.optimize import minimize_scalar
 
     return math.exp(minimize_scalar(lambda x: function(math.exp(x)), bounds=(-35, 35), method="bounded").x)

@@ -1,9 +1,9 @@
-"""Synthetic data: rows drawn from the released model, in the columns and units of the source.
+"""Synthetic rows: drawn from the released model, in the columns and units of the source.
 
-It is post-processing of the release and costs nothing. Coordinates are drawn from the mixture and drawn in to the
-public bounds. An attribute is drawn by its released shares, brought to a distribution, and independently of
-everything else, because the release knows no more of it; without released shares it is left out. Who a row belongs
-to is never made up.
+They are post-processing of the release and cost no privacy. Coordinates are drawn from the mixture and clipped to the
+public bounds. An attribute is drawn from its released shares, projected to a distribution, independently of all other
+columns, because the release holds no joint distribution. An attribute without released shares is left out, and so
+are person identifiers.
 """
 
 import csv
@@ -22,11 +22,11 @@ from privmix.mechanisms.shared.synopsis import project_to_simplex
 from privmix.mixture.model import Mixture
 from privmix.release.folder import Synthetic
 
-CHUNK = 1 << 16  # rows written at a time
+CHUNK = 1 << 16  # rows per write
 
 
 def describe(entry: Entry, proportions: Sequence[Proportion], rows: int) -> Synthetic:
-    """Which columns there will be, in the order of the source, and which of those it has not."""
+    """Return the columns of the synthetic rows, in the order of the source, and the columns that are left out."""
     known = {*entry.coordinates, *(share.attribute for share in proportions)}
     return Synthetic(
         rows=rows,
@@ -43,7 +43,7 @@ def sample_rows(
     rows: int,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    """The columns of so many rows; `mixture` is in original units."""
+    """Draw the rows and return their columns. `mixture` is in original units."""
     lower = [axis.lower for axis in domain.axes]
     upper = [axis.upper for axis in domain.axes]
     points = np.clip(mixture.sample(rows, rng), lower, upper)
@@ -59,7 +59,7 @@ def sample_rows(
 
 
 def write_rows(columns: Mapping[str, np.ndarray], parquet: Path, text: Path) -> None:
-    """The same rows as Parquet and as CSV."""
+    """Write the same rows as Parquet and as CSV."""
     table = pa.table(
         {
             name: to_arrow(values.tolist() if values.dtype == object else values)

@@ -1,8 +1,8 @@
-"""`privmix verify`: whether a folder is a whole release, claims what its ledger says, and holds nothing else.
+"""`privmix verify`: check that a folder is a complete release, that its ledger proves its claim, and nothing more.
 
-It can be run by whoever gets the release, without the records. That no single record is in it follows from how it was
-made; here it is checked that files are as they were written and no others, that every file has the form of a release
-and no room for more, and that no trace of the machine, of a time of day or of a seed is in any of their bytes.
+Anyone who gets the release can run it without the records. The mechanism guarantees that the release exposes no single
+record. This module checks that the files are unchanged and complete, that every file has the form of a release file and
+no room for more, and that no byte shows a trace of the machine, a time of day or a seed.
 """
 
 import getpass
@@ -11,7 +11,7 @@ import platform
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,14 @@ from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE
 from privmix.artefacts.private import PrivateInfo
 from privmix.errors import UserError
 from privmix.mechanisms import registry
-from privmix.privacy.accounting import Claim, account, claim_distance, compose_after_selection, nearby_events
+from privmix.privacy.accounting import (
+    Claim,
+    Theorem,
+    account,
+    claim_distance,
+    compose_after_selection,
+    nearby_events,
+)
 from privmix.privacy.ledger import Event, Selection, from_rows
 from privmix.release import card, second_accountant
 from privmix.release.folder import (
@@ -39,7 +46,7 @@ from privmix.release.folder import (
     read_release,
 )
 
-SAME = 1e-6  # of ε: two ways to compute the same number
+SAME = 1e-6  # relative to ε: two computations of the same number agree to this
 SECRET_KEYS = {
     "seed",
     "master_seed",
@@ -52,7 +59,7 @@ SECRET_KEYS = {
     "key",
 }
 PRIVATE_COLUMN = re.compile(r"person|split|x\d+|c_.*")
-LEAST_NAME = 5  # letters of a host or user name that is worth looking for
+LEAST_NAME = 5  # letters; shorter host and user names occur by chance
 TRACES = {
     "a path of a machine": rb"(?<![\w+/=.:-])/(?:home|root|tmp|Users|usr|var|mnt|opt|srv|scratch|work)/[\w.]"
     rb"|(?<!\w)[A-Z]:\\{1,2}(?:Users|Windows|Documents|Program|Temp|temp|data|home)",
@@ -62,11 +69,11 @@ TRACES = {
 
 
 def verify(folder: Path) -> ReleasedModel:
-    """The model of a release that holds; a sentence for the first thing that does not."""
+    """Verify a release folder and return its model. Raise a UserError for the first check that fails."""
     folder = Path(folder)
     _refuse_benchmark(folder)
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder; give the folder that `privmix release` has made.")
+        raise UserError(f"{folder} is not a folder; give a folder that `privmix release` has written.")
     model = read_release(folder)
     _check_files(folder, model)
     _check_mode(model)
@@ -83,23 +90,24 @@ def verify(folder: Path) -> ReleasedModel:
 
 
 def _refuse_benchmark(folder: Path) -> None:
-    """Files of a benchmark say what they are; they are refused by name wherever they come from."""
+    """Refuse benchmark files. They carry a notice, so they are recognised under any name."""
     candidates = [folder] if folder.is_file() else [folder / MODEL, folder / REPORTS]
     for path in candidates:
         if path.is_file() and (BENCHMARK_NOTICE.encode() in path.read_bytes()):
             raise UserError(
-                f"{path} is a benchmark file: its noise comes from a known seed, so that anybody can take it off. "
+                f"{path} is a benchmark file: its noise comes from a known seed, so anyone can remove it. "
                 "It must not be published; make a release with `privmix release`."
             )
     if folder.is_file():
-        raise UserError(f"{folder} is a file; give the folder that `privmix release` has made.")
+        raise UserError(f"{folder} is a file; give a folder that `privmix release` has written.")
 
 
 def _check_files(folder: Path, model: ReleasedModel) -> None:
     path = folder / CHECKSUMS
     if not path.is_file():
-        raise UserError(f"{folder} has no file {CHECKSUMS}; it is no whole release.")
-    listed = dict(reversed(line.split("  ", 1)) for line in path.read_text().splitlines() if "  " in line)
+        raise UserError(f"{folder} has no file {CHECKSUMS}; the release is incomplete, get it again.")
+    lines = [line.split("  ", 1) for line in path.read_text().splitlines() if "  " in line]
+    listed = {name: digest for digest, name in lines}
     if set(listed) != set(model.files):
         raise UserError(
             f"{path} lists {sorted(listed)}, but a release of this kind has {sorted(model.files)}."
@@ -107,29 +115,30 @@ def _check_files(folder: Path, model: ReleasedModel) -> None:
     for entry in folder.iterdir():
         harmless = entry.name == TIMESTAMP and entry.stat().st_size == 0
         if entry.name not in (*listed, CHECKSUMS) and not harmless:
-            raise UserError(f"{entry} is no part of the release; take it away.")
+            raise UserError(f"{entry} is not part of the release; remove it.")
     for name, expected in listed.items():
         if not (folder / name).is_file():
             raise UserError(f"{folder / name} is missing; get the release again.")
         if file_digest(folder / name) != expected:
-            raise UserError(f"{folder / name} is not as it was released: its checksum differs; get it again.")
+            raise UserError(f"{folder / name} was changed: its checksum differs; get the release again.")
 
 
 def _check_mode(model: ReleasedModel) -> None:
     if model.privacy.mode != "release" or model.notice != RELEASE_NOTICE:
-        raise UserError(f"{MODEL} is of mode {model.privacy.mode!r} and must not be published.")
+        raise UserError(f"{MODEL} has the mode {model.privacy.mode!r} and must not be published.")
     for key in _keys(model.model_dump(mode="json")):
         if key in SECRET_KEYS:
-            raise UserError(f"{MODEL} has a key {key!r}, which no release may hold; do not publish it.")
+            raise UserError(f"{MODEL} has the key {key!r}, which a release must not hold; do not publish it.")
 
 
 def _check_claim(model: ReleasedModel) -> None:
-    """The ledger gives the claim by our accountant, and no more than the claim by the other one."""
+    """Check that our accountant computes the claim from the ledger, and the second one no larger ε."""
     privacy = model.privacy
     events = from_rows(privacy.ledger)
     if not events or not math.isfinite(privacy.epsilon):
-        raise UserError(f"{MODEL} has no ledger, so that nothing carries its claim; do not publish it.")
-    ours = recompute_claim(nearby_events(events), privacy.budget_delta, privacy.accountant)
+        raise UserError(f"{MODEL} has no ledger that proves its claim; do not publish it.")
+    theorem = cast(Theorem, privacy.accountant)  # `account` refuses any other
+    ours = recompute_claim(nearby_events(events), privacy.budget_delta, theorem)
     if abs(ours.epsilon - privacy.epsilon) > SAME * privacy.epsilon or ours.delta > privacy.delta:
         raise UserError(
             f"{MODEL} claims ε = {privacy.epsilon:.6g}, δ = {privacy.delta:g}, but its ledger adds up to "
@@ -138,12 +147,14 @@ def _check_claim(model: ReleasedModel) -> None:
     for what, limit in (("ε", privacy.budget_epsilon), ("δ", privacy.budget_delta)):
         spent = privacy.epsilon if what == "ε" else privacy.delta
         if spent > limit * (1 + SAME):
-            raise UserError(f"{MODEL} claims {what} = {spent:.6g}, more than its budget {limit:g}.")
-    anywhere = account(events, privacy.delta, privacy.accountant).epsilon if claim_distance(events) else None
+            raise UserError(
+                f"{MODEL} claims {what} = {spent:.6g}, more than its budget {limit:g}; do not publish it."
+            )
+    anywhere = account(events, privacy.delta, theorem).epsilon if claim_distance(events) else None
     if privacy.within_m != claim_distance(events) or not _same(privacy.epsilon_anywhere, anywhere):
         raise UserError(
             f"{MODEL} claims ε = {privacy.epsilon:.6g} within {privacy.within_m} m and {privacy.epsilon_anywhere} "
-            f"anywhere, but its ledger says {claim_distance(events)} m and {anywhere}; do not publish it."
+            f"anywhere, but its ledger gives {claim_distance(events)} m and {anywhere}; do not publish it."
         )
     theirs = second_accountant.exceeds(nearby_events(events), privacy.delta, privacy.epsilon)
     if theirs is not None:
@@ -159,22 +170,28 @@ def _same(first: float | None, second: float | None) -> bool:
     return abs(first - second) <= SAME * second
 
 
-def recompute_claim(events: list[Event], delta: float, accountant: str) -> Claim:
-    """What a ledger adds up to; a private choice at its beginning counts for itself (`after_choice`)."""
+def recompute_claim(events: list[Event], delta: float, theorem: Theorem) -> Claim:
+    """Return the claim of a ledger. The ε of a private choice at its start is added to that of the rest."""
     if isinstance(events[0], Selection) and len(events) > 1:
-        return compose_after_selection(events[:1], account(events[1:], delta, accountant))
-    return account(events, delta, accountant)
+        return compose_after_selection(events[:1], account(events[1:], delta, theorem))
+    return account(events, delta, theorem)
 
 
 def _check_model(model: ReleasedModel) -> None:
     if model.method not in registry.METHODS or model.mechanism.startswith("."):
-        raise UserError(f"{MODEL} names the method {model.method!r}, which Privmix does not have.")
-    axes = model.domain.axes
-    back = model.normalised.mixture.restore([a.centre for a in axes], [a.scale for a in axes])
+        raise UserError(
+            f"{MODEL} names the method {model.method!r}, which this version of Privmix does not have; update Privmix."
+        )
+    centre, scale = (
+        np.array([getattr(axis, name) for axis in model.domain.axes]) for name in ("centre", "scale")
+    )
+    back = model.normalised.mixture.restore(centre, scale)
     original = model.original.mixture
     for one, other in ((back.means, original.means), (back.covariances, original.covariances)):
         if one.shape != other.shape or not np.allclose(one, other, rtol=1e-6, atol=0):
-            raise UserError(f"{MODEL}: the mixture in original units is not the one in the unit ball.")
+            raise UserError(
+                f"{MODEL}: the mixture in original units is not the mixture in the unit ball; do not publish it."
+            )
 
 
 def _check_synthetic(folder: Path, model: ReleasedModel) -> None:
@@ -185,15 +202,15 @@ def _check_synthetic(folder: Path, model: ReleasedModel) -> None:
     made = model.synthetic
     if tuple(table.column_names) != made.columns or tuple(header) != made.columns:
         raise UserError(
-            f"the synthetic data have other columns than {MODEL} says: {', '.join(made.columns)}."
+            f"the synthetic rows do not have the columns that {MODEL} states: {', '.join(made.columns)}."
         )
     if {table.num_rows, lines} != {made.rows}:
-        raise UserError(f"the synthetic data have not the {made.rows} rows that {MODEL} says.")
+        raise UserError(f"the synthetic files do not hold the {made.rows} rows that {MODEL} states.")
     for axis in model.domain.axes:
         values = table[axis.name].to_numpy()
         if not ((values >= axis.lower) & (values <= axis.upper)).all():
             raise UserError(
-                f"synthetic {axis.name!r} leaves its public bounds {axis.lower:g} to {axis.upper:g}."
+                f"synthetic {axis.name!r} exceeds its public bounds {axis.lower:g} to {axis.upper:g}."
             )
     for attribute in model.domain.attributes:
         if attribute.name not in made.columns:
@@ -208,10 +225,10 @@ def _check_reports(folder: Path, model: ReleasedModel) -> None:
     if info.privacy != model.privacy or info.domain != model.domain or info.notice != RELEASE_NOTICE:
         raise UserError(f"{REPORTS} and {MODEL} do not state the same guarantee; do not publish them.")
     if info.seconds or info.replay is not None or info.reports != [table.num_rows]:
-        raise UserError(f"{REPORTS} says more of its making than a release may; do not publish it.")
+        raise UserError(f"{REPORTS} states more about its making than a release may; do not publish it.")
     for name in table.column_names:
         if PRIVATE_COLUMN.fullmatch(name):
-            raise UserError(f"{REPORTS} has a column {name!r}, which is no report; do not publish it.")
+            raise UserError(f"{REPORTS} has the column {name!r}, which is not a report; do not publish it.")
 
 
 def _check_statement(path: Path, model: ReleasedModel) -> None:
@@ -233,7 +250,7 @@ def _check_traces(path: Path) -> None:
 
 
 def _own_names() -> Iterator[str]:
-    """Names that would tell where a release was made, where they are no everyday words."""
+    """Yield the host and user names that would show where a release was made, except common words."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -249,12 +266,12 @@ def _table(path: Path) -> pa.Table:
     except (pa.ArrowInvalid, OSError) as error:
         raise UserError(f"{path} cannot be read as Parquet ({error}); get the release again.") from error
     if METADATA_KEY in (table.schema.metadata or {}):
-        raise UserError(f"{path} says more of itself than synthetic data may; do not publish it.")
+        raise UserError(f"{path} has metadata that synthetic rows must not have; do not publish it.")
     return table
 
 
 def _keys(value: Any) -> Iterator[str]:
-    """All keys at any depth."""
+    """Yield all keys at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield key
@@ -264,10 +281,13 @@ def _keys(value: Any) -> Iterator[str]:
             yield from _keys(inner)
 
 
-def summary(model: ReleasedModel, folder: Path) -> str:
-    """What a reader of `verify` sees where all holds."""
+def passed_checks(model: ReleasedModel) -> tuple[str, ...]:
+    """Describe the checks that a verified release has passed."""
     return (
-        f"{folder} holds: {card.guarantee(model)}; {len(model.files)} files as released, the ledger gives the claim, a "
-        f"second accountant ({second_accountant.NAME}) finds no larger ε, and nothing of records, witness, machine, "
-        "time of day or seed was found."
+        f"The folder holds {len(model.files)} files and their checksums, unchanged and nothing else.",
+        "The ledger adds up to the claim, and the claim is within the budget.",
+        f"A second accountant ({second_accountant.NAME}) finds no larger ε.",
+        "The model card and the page state the same guarantee as the model.",
+        "The synthetic rows stay within the public bounds and values.",
+        "No exact statistic, machine path, name of this machine or user, time of day or seed was found in any file.",
     )

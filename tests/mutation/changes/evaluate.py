@@ -87,8 +87,7 @@ CHANGES = (
     ),
     change(
         "gate: a release keeps its noise",
-        f"{OF_RELEASED_REPORTS}::test_of_the_replay_of_a_release_nothing_is_kept_that_depends_on_records_or_noise"
-        "[laplace_input]",
+        f"{OF_RELEASED_REPORTS}::test_a_release_keeps_nothing_of_its_replay[laplace_input]",
         (GATE, '"used": None, "noise": []', '"used": None'),
     ),
     change(

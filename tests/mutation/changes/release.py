@@ -30,7 +30,7 @@ CHANGES = (
     ),
     change(
         "two releases at the same time read the account before either writes",
-        OF_KILLS + "::test_many_intents_at_the_same_time_are_all_written_and_none_exceeds_the_limit",
+        OF_KILLS + "::test_concurrent_intents_are_all_written_and_do_not_exceed_the_limit",
         (SPENDING, "fcntl.flock(handle, fcntl.LOCK_EX)", "None"),
     ),
     change(
@@ -51,7 +51,7 @@ CHANGES = (
     ),
     change(
         "a release is put in place unverified",
-        OF_BAD_DAYS + "::test_what_fails_its_own_check_is_not_put_in_place",
+        OF_BAD_DAYS + "::test_a_release_that_fails_verification_is_not_put_in_place",
         (RELEASING, "    verify.verify(place)\n", ""),
     ),
     change(

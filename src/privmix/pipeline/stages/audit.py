@@ -1,4 +1,4 @@
-"""Audit: what attacks on crafted records prove of a mechanism's claim, and whether its runs hold when replayed."""
+"""Audit the claim of one mechanism at one budget: play a game on crafted records and replay its runs."""
 
 import argparse
 import json
@@ -11,20 +11,21 @@ from privmix.privacy.accounting import Budget
 
 
 def main() -> None:
-    """Audit one mechanism at one epsilon; no record of any dataset is read."""
+    """Audit one mechanism at one ε. The audit reads no dataset."""
     parser = argparse.ArgumentParser(prog="python -m privmix.pipeline.stages.audit", description=__doc__)
     parser.add_argument("--mechanism", required=True, help="id of the mechanism in the configuration")
     parser.add_argument(
-        "--parameters", required=True, type=json.loads, help="JSON: method and its parameters"
+        "--parameters", required=True, type=json.loads, help="method and its parameters, as JSON"
     )
-    parser.add_argument("--epsilon", required=True, type=float)
-    parser.add_argument("--delta", required=True, type=float)
+    parser.add_argument("--epsilon", required=True, type=float, help="ε of the budget")
+    parser.add_argument("--delta", required=True, type=float, help="δ of the budget")
     parser.add_argument(
-        "--kind", required=True, nargs=2, action="append", help="unit and relation that a dataset asks for"
-    )
-    parser.add_argument("--runs", required=True, type=int, help="runs of each world")
+        "--kind", required=True, nargs=2, action="append", metavar=("UNIT", "RELATION"),
+        help="unit and neighbouring relation of a dataset; repeat it for several",
+    )  # fmt: skip
+    parser.add_argument("--runs", required=True, type=int, help="number of runs in each world")
     parser.add_argument("--seed", required=True, type=int, help="master seed of the benchmark")
-    parser.add_argument("--output", required=True, type=Path)
+    parser.add_argument("--output", required=True, type=Path, help="audit file to write (JSON)")
     given = parser.parse_args()
     kinds = [tuple(kind) for kind in given.kind]
     budget = Budget(given.epsilon, given.delta)

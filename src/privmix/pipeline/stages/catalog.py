@@ -1,4 +1,4 @@
-"""The catalog for people and for programs: `reports/catalog.html` and `data/datapackage.json`."""
+"""Write the catalog as an HTML page and as a Data Package."""
 
 import argparse
 import json
@@ -10,16 +10,16 @@ from privmix.pipeline.runner import run_stage
 
 
 def main() -> None:
-    """Read the catalog and what there is of its datasets, write page and descriptor."""
+    """Read the catalog and the files of its datasets, and write the page and the descriptor."""
     parser = argparse.ArgumentParser(prog="python -m privmix.pipeline.stages.catalog", description=__doc__)
-    parser.add_argument("--configuration", required=True, help="the configuration as JSON")
-    parser.add_argument("--html", type=Path, required=True, help="the page")
-    parser.add_argument("--package", type=Path, required=True, help="the Data Package descriptor")
+    parser.add_argument("--configuration", required=True, help="configuration, as JSON")
+    parser.add_argument("--html", type=Path, required=True, help="page to write")
+    parser.add_argument("--package", type=Path, required=True, help="Data Package descriptor to write")
     arguments = parser.parse_args()
     configuration = json.loads(arguments.configuration)
     for problem in write_catalog(configuration, None, arguments.html, arguments.package):
-        print(f"left out: {problem}", file=sys.stderr)
-    print(f"The catalog is {arguments.html}")
+        print(f"Skipped: {problem}", file=sys.stderr)
+    print(f"Wrote {arguments.html} and {arguments.package}")
 
 
 if __name__ == "__main__":

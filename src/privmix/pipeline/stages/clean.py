@@ -1,4 +1,4 @@
-"""Clean one dataset: `python -m privmix.pipeline.stages.clean --entry … --raw … --output … --master-seed … --key …`."""
+"""Clean one dataset: read the raw file, check and normalise its rows, and split them into train and holdout."""
 
 import argparse
 from pathlib import Path
@@ -11,15 +11,19 @@ from privmix.pipeline import runner
 
 
 def main() -> None:
-    """Read the arguments, clean, and say what became of the rows."""
+    """Clean the dataset and print the row counts."""
     parser = argparse.ArgumentParser(prog="python -m privmix.pipeline.stages.clean", description=__doc__)
     parser.add_argument("--entry", type=Path, required=True, help="catalog entry (YAML)")
-    parser.add_argument("--raw", type=Path, required=True, help="the downloaded file")
-    parser.add_argument("--output", type=Path, required=True, help="the clean Parquet to write")
-    parser.add_argument("--master-seed", type=int, required=True, help="decides the train/holdout split")
-    parser.add_argument("--key", type=Path, required=True, help="secret of the pseudonyms, made if missing")
+    parser.add_argument("--raw", type=Path, required=True, help="downloaded file")
+    parser.add_argument("--output", type=Path, required=True, help="clean file to write (Parquet)")
+    parser.add_argument("--master-seed", type=int, required=True, help="seed of the train/holdout split")
     parser.add_argument(
-        "--overridden", action="store_true", help="the raw file is a stand-in: skip the expected counts"
+        "--key", type=Path, required=True, help="file with the secret key of the pseudonyms; made if missing"
+    )
+    parser.add_argument(
+        "--overridden",
+        action="store_true",
+        help="the raw file replaces the source of the entry: skip the expected counts",
     )
     arguments = parser.parse_args()
     entry = load_entry(arguments.entry)

@@ -1,4 +1,4 @@
-"""Stage `download`: an entry's source to its raw file."""
+"""Download the source of a catalog entry, or make it, and check it."""
 
 import argparse
 from pathlib import Path
@@ -9,11 +9,13 @@ from privmix.pipeline.runner import run_stage
 
 
 def main() -> None:
-    """Read the entry, get its file."""
+    """Read the entry and write its raw file."""
     parser = argparse.ArgumentParser(prog="python -m privmix.pipeline.stages.download", description=__doc__)
     parser.add_argument("--entry", type=Path, required=True, help="catalog entry (YAML)")
     parser.add_argument("--output", type=Path, required=True, help="raw file to write")
-    parser.add_argument("--override", type=Path, help="local file to take instead of the source, unchecked")
+    parser.add_argument(
+        "--override", type=Path, help="local file to use instead of the source; its checksum is not checked"
+    )
     arguments = parser.parse_args()
     acquire(load_entry(arguments.entry), arguments.output, arguments.override)
 

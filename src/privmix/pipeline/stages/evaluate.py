@@ -1,4 +1,4 @@
-"""Evaluate: what each model is worth on held-out records, and what an attacker learns from it."""
+"""Evaluate one model file: its likelihood on held-out records, and attacks on it."""
 
 from pathlib import Path
 
@@ -15,16 +15,26 @@ from privmix.pipeline.scores import ModelScores, Reruns, Score, rerun_attacks, s
 def main() -> None:
     """Score one model file."""
     parser = jobs.job_parser("evaluate", __doc__)
-    parser.add_argument("--clean", required=True, type=Path)
+    parser.add_argument("--clean", required=True, type=Path, help="clean file (Parquet)")
     parser.add_argument("--private", nargs="?", type=Path, help="reports of a local mechanism, for timing")
-    parser.add_argument("--model", required=True, type=Path)
-    parser.add_argument("--false-positive-rates", required=True, type=float, nargs="+")
-    parser.add_argument("--worst-record-runs", required=True, type=int)
-    parser.add_argument("--worst-record-records", type=int, default=10**9)
-    parser.add_argument("--worst-person", nargs="*", default=[], help="how isolated people are called")
-    parser.add_argument("--shadows", type=int, default=0, help="shadow models; 0 leaves their attacks out")
-    parser.add_argument("--shadow-records", type=int, default=10**9, help="most records of their pool")
-    parser.add_argument("--output", required=True, type=Path)
+    parser.add_argument("--model", required=True, type=Path, help="model file (JSON)")
+    parser.add_argument(
+        "--false-positive-rates",
+        required=True,
+        type=float,
+        nargs="+",
+        help="rates at which attacks are scored",
+    )
+    parser.add_argument(
+        "--worst-record-runs", required=True, type=int, help="runs of the game on the most isolated person"
+    )
+    parser.add_argument("--worst-record-records", type=int, default=10**9, help="most records in that game")
+    parser.add_argument("--worst-person", nargs="*", default=[], help="names of isolated persons")
+    parser.add_argument(
+        "--shadows", type=int, default=0, help="number of shadow models; 0 skips these attacks (default)"
+    )
+    parser.add_argument("--shadow-records", type=int, default=10**9, help="most records in their pool")
+    parser.add_argument("--output", required=True, type=Path, help="scores file to write (Parquet)")
     job, given = jobs.parse_job(parser)
     clean, model = read_clean(given.clean), read_json(given.model, ModelFile)
     rates, privacy, rerun = given.false_positive_rates, model.privacy, ModelScores()
@@ -41,7 +51,7 @@ def main() -> None:
         "trust": privacy.trust,
         "epsilon": privacy.budget_epsilon,
     }
-    # With epsilon the coordinate of the sweep: the budget. What was spent of it stands in the model file.
+    # epsilon and delta are the budget, the coordinate of the sweep. The model file states the claim.
     fixed = {**common, "delta": privacy.budget_delta, "unit": privacy.unit, "relation": privacy.relation}
     info = ScoresInfo(
         **common,

@@ -1,47 +1,51 @@
-"""Fit: the mixture of each replicate, from the records (central) or from their reports (local)."""
+"""Fit the mixture of each replicate to the records (central) or to their reports (local), and replay the fits."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
+from privmix.artefacts.fitted_model import FittedModel
 from privmix.artefacts.io import write_json
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import ReplayVerdict
 from privmix.audit import replay
 from privmix.audit.recording import Recorder
 from privmix.errors import MechanismFailure
-from privmix.mechanisms.base import Release
+from privmix.mechanisms.base import Records, Release
 from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline import job as jobs
 from privmix.pipeline import runner
 from privmix.pipeline.job import FitInput
 from privmix.privacy.accounting import Claim
+from privmix.privacy.ledger import Event
 
 
 def audit_replicates(
     job: MechanismJob, given: FitInput, recorders: Sequence[Recorder], releases: Sequence[Release]
 ) -> ReplayVerdict | None:
-    """What a replay of the fits shows; of reports, what privatise found."""
+    """Return the verdict of a replay of the fits; for a local mechanism, the verdict of privatise."""
     if not job.mechanism.private or job.mechanism.randomises_records:
         return given.verdict
     fits = zip(recorders, given.replicates, releases, strict=True)
-    runs = [recorder.finish(records, release) for recorder, records, release in fits]
+    runs = [recorder.finish(cast(Records, records), release) for recorder, records, release in fits]
     search = job.randomness(given.domain, "replay").search
     return replay.audit_fits(job.mechanism, runs, job.spec(given.domain), job.budget, search)
 
 
 def main() -> None:
-    """Fit every replicate, then audit; a mechanism that cannot work on this data is recorded as such."""
+    """Fit every replicate, then replay. If the mechanism cannot work on this data, record the failure."""
     parser = jobs.job_parser("fit", __doc__)
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--clean", type=Path, help="the clean records, for a central mechanism")
-    source.add_argument("--private", type=Path, help="the reports, for a local mechanism")
-    parser.add_argument("--output", required=True, type=Path)
+    source.add_argument("--clean", type=Path, help="clean records, for a central mechanism")
+    source.add_argument("--private", type=Path, help="reports, for a local mechanism")
+    parser.add_argument("--output", required=True, type=Path, help="model file to write (JSON)")
     jobs.add_strict(parser)
     job, arguments = jobs.parse_job(parser)
     given = jobs.read_input(job, arguments.clean, arguments.private)
     domain, failure = given.domain, given.failure
     recorders = [Recorder(job.randomness(domain, "fit", number)) for number, _ in enumerate(given.replicates)]
-    claim, events, models, verdict = Claim(job.budget.epsilon, job.budget.delta), (), [], None
+    claim, events = Claim(job.budget.epsilon, job.budget.delta), tuple[Event, ...]()
+    models, verdict = list[FittedModel](), None
     try:
         models, releases = job.fit_replicates(
             domain, given.replicates, [each.randomness for each in recorders]

@@ -1,4 +1,4 @@
-"""Picture: the first screen of the report as PNG, for the README."""
+"""Take a picture of the first screen of the report, for the README."""
 
 import argparse
 from pathlib import Path
@@ -10,15 +10,15 @@ from privmix.report.picture import screenshot
 
 def main() -> None:
     """Take the picture."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--browser", required=True, help="the command of Chromium")
-    parser.add_argument("--html", type=Path, required=True, help="the page")
-    parser.add_argument("--output", type=Path, required=True, help="its first screen as PNG")
+    parser = argparse.ArgumentParser(prog="python -m privmix.pipeline.stages.picture", description=__doc__)
+    parser.add_argument("--browser", required=True, help="command that starts Chromium")
+    parser.add_argument("--html", type=Path, required=True, help="page to open")
+    parser.add_argument("--output", type=Path, required=True, help="picture to write (PNG)")
     arguments = parser.parse_args()
     picture = screenshot(arguments.browser, arguments.html)
     with atomic_write(arguments.output) as temporary:
         temporary.write_bytes(picture)
-    print(f"The picture is {arguments.output}")
+    print(f"Wrote {arguments.output}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Privatise: the records randomise themselves, and only their reports are written, in no order."""
+"""Privatise the records with a local mechanism: write one randomised report per record, in random order."""
 
 from pathlib import Path
 
@@ -9,13 +9,13 @@ from privmix.pipeline.collection import write_replicates
 
 
 def main() -> None:
-    """Read the clean records, write one report per record and replicate.
+    """Read the clean records and write the reports of every replicate.
 
-    It makes benchmarks alone: a file that may be published is made by `privmix release`, which keeps account of it.
+    The stage makes benchmark files only. `privmix release` makes files to publish and accounts for their cost.
     """
     parser = jobs.job_parser("privatise", __doc__)
-    parser.add_argument("--clean", required=True, type=Path)
-    parser.add_argument("--output", required=True, type=Path)
+    parser.add_argument("--clean", required=True, type=Path, help="clean file (Parquet)")
+    parser.add_argument("--output", required=True, type=Path, help="file of reports to write (Parquet)")
     jobs.add_strict(parser)
     job, given = jobs.parse_job(parser)
     with private_writer(given.output) as writer:

@@ -1,4 +1,4 @@
-"""Release: one model of all records that may be published, its card and synthetic data; and its cost is remembered."""
+"""Release one private model of all records: write the folder to publish and account for its cost."""
 
 from pathlib import Path
 
@@ -6,23 +6,29 @@ from privmix.pipeline import job as jobs
 from privmix.pipeline import runner
 from privmix.pipeline.release import ReleasePaths, release_dataset
 from privmix.release.account import SpendingLimit
+from privmix.release.summary import format_facts
 
 
 def main() -> None:
-    """Read the arguments, release."""
+    """Make the release and print what was made and what it cost."""
     parser = jobs.job_parser("release", __doc__, seeded=False)
     parser.add_argument("--entry", required=True, type=Path, help="catalog entry (YAML)")
-    parser.add_argument("--clean", required=True, type=Path)
-    parser.add_argument("--synthetic", type=int, help="rows of synthetic data")
-    parser.add_argument("--limit-epsilon", required=True, type=float, help="ε of all releases together")
-    parser.add_argument("--limit-delta", required=True, type=float, help="δ of all releases together")
-    parser.add_argument("--accounts", required=True, type=Path, help="folder of what was spent so far")
-    parser.add_argument("--output", required=True, type=Path, help="folder of the release")
+    parser.add_argument("--clean", required=True, type=Path, help="clean file (Parquet)")
+    parser.add_argument(
+        "--synthetic", type=int, help="number of synthetic rows (default: the public number of records)"
+    )
+    parser.add_argument(
+        "--limit-epsilon", required=True, type=float, help="most ε that all releases together may spend"
+    )
+    parser.add_argument(
+        "--limit-delta", required=True, type=float, help="most δ that all releases together may spend"
+    )
+    parser.add_argument("--accounts", required=True, type=Path, help="folder of the spending accounts")
+    parser.add_argument("--output", required=True, type=Path, help="release folder to write")
     job, given = jobs.parse_job(parser)
     limit = SpendingLimit(given.limit_epsilon, given.limit_delta)
-    release_dataset(
-        job, ReleasePaths(given.entry, given.clean, given.output, given.synthetic, limit, given.accounts)
-    )
+    paths = ReleasePaths(given.entry, given.clean, given.output, given.synthetic, limit, given.accounts)
+    print(format_facts(release_dataset(job, paths)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,229 @@
+"""The arguments of `privmix`: commands, options, defaults and help texts.
+
+The modules of the commands are imported only when a command runs, so `--help` answers at once.
+"""
+
+import argparse
+import importlib
+import importlib.metadata
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    SubParsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+Call = Callable[[argparse.Namespace], None]
+
+CATALOG = "data/catalog"
+CONFIGURATION = Path("config/config.yaml")
+CATALOG_PAGE, DATA_PACKAGE = Path("reports/catalog.html"), Path("data/datapackage.json")
+
+MAIN_EPILOG = """
+    Run 'privmix COMMAND --help' for the options of a command.
+    Snakemake runs the benchmark and writes its report: 'snakemake --cores all'.
+
+    examples:
+      privmix catalog list
+      privmix release mpls_stops --mechanism noisy_tree --epsilon 1
+      privmix verify releases/mpls_stops/noisy_tree/eps-1
+"""
+RELEASE = """
+    Fit one private model to a dataset and write a folder that you can publish.
+
+    The folder holds the model, its model card, an HTML page, synthetic rows (CSV
+    and Parquet) and checksums. A local mechanism adds the randomised reports of
+    the records. The noise comes from the operating system, so a release cannot be
+    repeated.
+
+    Each release spends privacy budget. Its cost is added to the spending account
+    of the dataset, and a release above the spending limit is refused. δ, the limit
+    and the parameters of the mechanism come from the configuration.
+"""
+VERIFY = """
+    Check that a folder is a complete release and that its ledger proves its claim.
+
+    The command checks the files and their checksums, computes (ε, δ) from the
+    ledger with two independent accountants, and searches the files for traces of
+    the machine, a time of day or a seed. It needs no records and writes nothing.
+    The exit status is 0 if every check passes.
+"""
+BROWSE = """
+    List, show, check and browse the datasets of the catalog.
+
+    Only 'page' writes files; the other commands print to the terminal.
+"""
+LIST = """
+    List the datasets of the catalog, one line per dataset.
+
+    The command writes nothing and downloads nothing.
+"""
+SHOW = """
+    Show the catalog entry of one dataset, with its source, columns and privacy unit.
+
+    The command writes nothing and downloads nothing.
+"""
+CHECK = """
+    Download one dataset, clean it, and compare its counts with the catalog entry.
+
+    The command works in a temporary folder and deletes it at the end.
+"""
+PAGE = """
+    Write the catalog as an HTML page to browse and as a Data Package for programs.
+"""
+SCHEMA = """
+    Print the JSON Schema of a configuration file or of a catalog entry.
+
+    Editors use the schema for completion and validation. The command writes to
+    stdout only.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of `privmix`. The parsed `call` runs the command."""
+    parser = argparse.ArgumentParser(
+        prog="privmix",
+        description="Fit and publish Gaussian mixtures with differential privacy.",
+        epilog=textwrap.dedent(MAIN_EPILOG).strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"privmix {importlib.metadata.version('privmix')}"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
+    _add_catalog(commands)
+    _add_release(commands)
+    _add_verify(commands)
+    _add_schema(commands)
+    return parser
+
+
+def _add_catalog(commands: "SubParsers") -> None:
+    summary = "list, show, check and browse the datasets"
+    catalog = _add(commands, "catalog", summary, BROWSE, "privmix catalog list")
+    verbs = catalog.add_subparsers(dest="verb", required=True, metavar="COMMAND", title="commands")
+    listing = _add(verbs, "list", "list the datasets, one line each", LIST, "privmix catalog list")
+    _add_folders(listing, CATALOG)
+    listing.set_defaults(call=_lazy("catalog", "list_datasets"))
+
+    show = _add(
+        verbs, "show", "show the catalog entry of one dataset", SHOW, "privmix catalog show mpls_stops"
+    )
+    _add_dataset(show)
+    _add_folders(show, CATALOG)
+    show.set_defaults(call=_lazy("catalog", "show_dataset"))
+
+    check = _add(
+        verbs, "check", "download and clean a dataset, and compare its counts", CHECK,
+        "privmix catalog check checkins\n  privmix catalog check gowalla --source checkins.txt",
+    )  # fmt: skip
+    _add_dataset(check)
+    check.add_argument(
+        "--source",
+        type=Path,
+        metavar="PATH",
+        help="local file to read instead of the source of the entry; its checksum and counts are not checked",
+    )
+    _add_folders(check, CATALOG)
+    check.set_defaults(call=_lazy("catalog", "check_dataset"))
+
+    page = _add(
+        verbs, "page", "write the catalog as an HTML page and a Data Package", PAGE,
+        "privmix catalog page --html catalog.html",
+    )  # fmt: skip
+    page.add_argument(
+        "--configuration", type=Path, default=CONFIGURATION, metavar="FILE",
+        help="configuration of the run that the page describes (default: %(default)s)",
+    )  # fmt: skip
+    page.add_argument(
+        "--html", type=Path, default=CATALOG_PAGE, metavar="FILE",
+        help="page to write (default: %(default)s)",
+    )  # fmt: skip
+    page.add_argument(
+        "--package", type=Path, default=DATA_PACKAGE, metavar="FILE",
+        help="Data Package descriptor to write (default: %(default)s)",
+    )  # fmt: skip
+    _add_folders(page, "catalog_dirs of the configuration")
+    page.set_defaults(call=_lazy("catalog", "write_page"))
+
+
+def _add_release(commands: "SubParsers") -> None:
+    release = _add(
+        commands, "release", "fit one private model and write a folder to publish", RELEASE,
+        "privmix release mpls_stops --mechanism noisy_tree --epsilon 1 --synthetic 50000",
+    )  # fmt: skip
+    release.add_argument("dataset", metavar="DATASET", help="name of the dataset in the catalog")
+    release.add_argument(
+        "--mechanism", required=True, metavar="ID", help="id of the mechanism in the configuration"
+    )
+    release.add_argument(
+        "--epsilon", required=True, type=float, metavar="E", help="ε that the release may spend"
+    )
+    release.add_argument(
+        "--synthetic", type=int, metavar="N",
+        help="number of synthetic rows (default: the public number of records)",
+    )  # fmt: skip
+    release.add_argument(
+        "--out", type=Path, metavar="DIR",
+        help="folder to write; it must be new or empty (default: releases/DATASET/ID/eps-E)",
+    )  # fmt: skip
+    release.add_argument(
+        "--configfile", type=Path, metavar="FILE",
+        help=f"configuration that overrides {CONFIGURATION}, as in Snakemake (default: none)",
+    )  # fmt: skip
+    release.set_defaults(call=_lazy("release", "make"))
+
+
+def _add_verify(commands: "SubParsers") -> None:
+    verify = _add(
+        commands, "verify", "check a release folder; no records are needed", VERIFY,
+        "privmix verify releases/mpls_stops/noisy_tree/eps-1",
+    )  # fmt: skip
+    verify.add_argument("folder", type=Path, metavar="DIR", help="folder that 'privmix release' has written")
+    verify.set_defaults(call=_lazy("release", "verify"))
+
+
+def _add_schema(commands: "SubParsers") -> None:
+    schema = _add(
+        commands, "schema", "print the JSON Schema of a configuration or catalog entry", SCHEMA,
+        "privmix schema configuration > config/schema.json",
+    )  # fmt: skip
+    schema.add_argument("file", choices=["configuration", "entry"], help="kind of file")
+    schema.set_defaults(call=_lazy("schema", "print_schema"))
+
+
+def _add(
+    parsers: "SubParsers", name: str, summary: str, description: str, example: str
+) -> argparse.ArgumentParser:
+    """Add a sub-parser with a description and an example."""
+    return parsers.add_parser(
+        name,
+        help=summary,
+        description=textwrap.dedent(description).strip(),
+        epilog=f"example{'s' if chr(10) in example else ''}:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _add_dataset(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="name of the dataset in the catalog")
+
+
+def _add_folders(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--catalog",
+        action="append",
+        metavar="DIR",
+        help="folder of catalog entries; repeat it for several folders, the last one has priority "
+        f"(default: {default})",
+    )
+
+
+def _lazy(module: str, function: str) -> Call:
+    """Return a call of `privmix.cli.<module>.<function>` that imports the module first."""
+
+    def call(arguments: argparse.Namespace) -> None:
+        getattr(importlib.import_module(f"privmix.cli.{module}"), function)(arguments)
+
+    return call
