@@ -123,7 +123,7 @@ def test_of_sensitive_data_no_count_size_or_hash_of_the_file_is_shown(tmp_path: 
     for figure in (f"{info.counts.train:,}", f"{info.counts.holdout:,}", f"{size:,}", info.raw_sha256):
         assert figure not in told
     assert "other counts are hidden because the records are sensitive" in told
-    assert "24,000 rows, 5,904 people" in told, "public figures of the entry"
+    assert "24,000 rows, 5,904 persons" in told, "public counts of the entry"
 
 
 def test_of_sensitive_records_that_are_replaced_their_number_is_public(tmp_path: Path):
