@@ -6,7 +6,7 @@ FOLDED = {  # what is folded, and something that only the unfolded part shows
     "evidence": ("#answer .answer", "li"),
     "models": ("#models", ".panels figure"),
     "mistakes": ("#defects", "tbody tr"),
-    "ledgers": ("#ledger", "table"),
+    "ledgers": ("#ledger .ledgers", "table"),
     "data": ("#data", "table"),
 }
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 
 import pandas as pd
 import pytest
@@ -183,7 +184,7 @@ def test_a_table_sorts_by_mouse_and_keyboard_and_the_address_keeps_it(visit, pag
     head = seen.locator(".results[data-dataset=checkins] th[data-key=gap]")
     head.get_by_role("button").click()
     assert head.get_attribute("aria-sort") == "ascending"
-    gaps = seen.locator(".results[data-dataset=checkins] tbody td:nth-child(4)")
+    gaps = seen.locator(".results[data-dataset=checkins] tbody td:nth-child(5)")
     values = [float(each) for each in gaps.evaluate_all("cells => cells.map(cell => cell.dataset.value)")]
     assert values == sorted(values)
     assert len(values) > 10
@@ -202,21 +203,36 @@ def test_what_was_not_measured_comes_last_either_way(visit, page):
     button = seen.locator(".results[data-dataset=survey] th[data-key=gap]").get_by_role("button")
     for _ in range(2):
         button.click()
-        assert rows(seen, "survey")[-3:] == ["responses"] * 3
+        assert rows(seen, "survey")[-1] == "responses"
+    seen.locator("#results-epsilon").select_option("all")
+    assert rows(seen, "survey")[-3:] == ["responses"] * 3
+
+
+def test_the_tables_show_the_reported_epsilon_first_and_every_other_on_demand(visit, page):
+    seen = visit(page).page
+    shown = rows(seen)
+    assert sorted(shown) == sorted(["non_private", *MECHANISMS])
+    assert shown[0] == "non_private"
+    assert set(rows(seen, column=3)) == {"none", "1"}
+    seen.locator("#results-epsilon").select_option("10")
+    assert set(rows(seen, column=3)) == {"none", "10"}
+    seen.locator("#results-epsilon").select_option("all")
+    assert len(rows(seen)) == 16
+    assert len(rows(again(visit, seen, page))) == 16
 
 
 def test_rows_are_found_and_counted_and_the_address_keeps_it(visit, page):
     seen = visit(page).page
-    assert seen.locator("#results .found").inner_text() == "48 rows"
+    assert seen.locator("#results .found").inner_text() == "18 of 48 rows"
     seen.locator("#results-words").click()
     seen.keyboard.type("LAPLACE local")
     seen.locator("#results-epsilon").select_option("10")
-    assert rows(seen) == ["laplace_naive", "laplace_aware"]
+    assert sorted(rows(seen)) == ["laplace_aware", "laplace_naive"]
     seen.locator("#results-dataset").select_option("homes")
-    assert (rows(seen), rows(seen, "homes")) == ([], ["laplace_naive", "laplace_aware"])
+    assert (rows(seen), sorted(rows(seen, "homes"))) == ([], ["laplace_aware", "laplace_naive"])
     assert seen.locator("#results .found").inner_text() == "2 of 48 rows"
     other = again(visit, seen, page)
-    assert (rows(other), rows(other, "homes")) == ([], ["laplace_naive", "laplace_aware"])
+    assert (rows(other), rows(other, "homes")) == ([], rows(seen, "homes"))
     other.locator("#results-words").fill("10^8 cells")
     assert other.locator("#results .found").inner_text() == "0 of 48 rows"
     other.locator("#results-dataset").select_option("")
@@ -242,13 +258,13 @@ def test_the_page_alone_holds_the_results_byte_for_byte(visit, page, tmp_path, l
 def test_the_rows_that_are_shown_are_saved_in_their_order_with_all_digits(visit, page):
     seen = visit(page).page
     seen.locator("#results-dataset").select_option("survey")
-    seen.locator("#results-epsilon").select_option("1")
     seen.locator(".results[data-dataset=survey] th[data-key=mechanism]").get_by_role("button").click()
     name, content = saved(seen, "Save shown rows (CSV)")
     table = list(csv.DictReader(io.StringIO(content.decode())))
     assert name == "results-shown.csv"
-    assert [row["mechanism"] for row in table] == sorted(MECHANISMS)
-    results = pd.read_csv(page.with_name("results.csv")).query("dataset == 'survey' and epsilon == 1")
+    assert [row["mechanism"] for row in table] == sorted(["non_private", *MECHANISMS])
+    results = pd.read_csv(page.with_name("results.csv")).query("dataset == 'survey'")
+    results = results[results["epsilon"].isin([1, math.inf])]
     gaps = results[results["metric"] == "holdout_gap"].groupby("mechanism")["value"].mean()
     for row in table[:-1]:
         assert float(row["gap"]) == pytest.approx(gaps[row["mechanism"]], rel=1e-12)

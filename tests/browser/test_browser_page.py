@@ -98,7 +98,7 @@ def test_on_a_phone_tables_begin_with_numbers_and_captions_wrap(browse, page):
     assert len(phone["captions"]) > 5
     assert max(phone["captions"]) <= 390
     assert len(phone["gaps"]) > 20
-    assert max(phone["gaps"]) <= 390, "the gap is seen without scrolling"
+    assert max(phone["gaps"]) <= 390, "the utility kept is seen without scrolling"
 
 
 def test_all_rows_of_a_table_show(browse, page):

@@ -103,8 +103,8 @@ def test_the_counts_of_a_clean_file_are_shown_for_public_data(tmp_path: Path):
     holding = cleaned(tmp_path)
     counts = read_clean_info(tmp_path / "checkins.parquet").counts
     told = text(page(holding)).replace("\u00a0", " ")
-    assert "24,000 rows read, 24,000 records kept of 5,904 people" in told
-    assert f"{counts.train:,} records to train on, {counts.holdout:,} records held out" in told
+    assert "24,000 rows read, 24,000 records kept of 5,904 persons" in told
+    assert f"{counts.train:,} training records, {counts.holdout:,} held-out records" in told
     assert f"{(tmp_path / 'checkins.raw').stat().st_size:,} bytes" in told
     assert read_clean_info(tmp_path / "checkins.parquet").raw_sha256 in told
 
@@ -122,14 +122,14 @@ def test_counts_size_and_hash_of_sensitive_data_are_hidden(tmp_path: Path):
     size = (tmp_path / "checkins.raw").stat().st_size
     for figure in (f"{info.counts.train:,}", f"{info.counts.holdout:,}", f"{size:,}", info.raw_sha256):
         assert figure not in told
-    assert "the other counts are of sensitive data and not shown" in told
-    assert "24,000 rows, 5,904 people" in told, "public figures of the entry"
+    assert "other counts are hidden because the records are sensitive" in told
+    assert "24,000 rows, 5,904 persons" in told, "public counts of the entry"
 
 
 def test_the_number_of_sensitive_records_is_public_under_replace_one(tmp_path: Path):
     holding = cleaned(tmp_path, visibility="sensitive")
     rows = read_clean_info(tmp_path / "checkins.parquet").domain.rows
-    assert f"{rows:,} records to train on, public by the relation" in text(page(holding)).replace(
+    assert f"{rows:,} training records (public under this relation)" in text(page(holding)).replace(
         "\u00a0", " "
     )
 
@@ -159,11 +159,11 @@ def test_without_local_or_without_central_mechanisms_there_is_no_fork():
     drawn = boxes(page(held("checkins"), plan=local))
     assert "Private reports" in drawn
     assert not [word for word in drawn if word.endswith("central")]
-    assert "a local file named in the configuration" in drawn
+    assert "a local file given in the configuration" in drawn
 
 
 def test_a_dataset_that_is_not_in_the_run_says_so():
-    assert "Not in the configured run: add gowalla to datasets" in text(page(held("gowalla")))
+    assert "To make these files, add gowalla to datasets" in text(page(held("gowalla")))
     assert "The configured run makes these files." in text(page(held("checkins")))
 
 

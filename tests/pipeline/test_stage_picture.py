@@ -16,14 +16,14 @@ PAGE = "<!DOCTYPE html><title>A page</title><body style='background: #fdf6e3'><h
 
 def test_without_a_browser_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(UserError, match=r"needs Chromium, and none of chromium, .*; install it"):
+    with pytest.raises(UserError, match=r"needs Chromium, but none of chromium, .*\. Install it"):
         picture.find_browser()
 
 
 def test_a_browser_that_makes_no_picture_is_quoted(tmp_path):
     (tmp_path / "browser").write_text("#!/bin/sh\necho out of order >&2\n")
     (tmp_path / "browser").chmod(0o755)
-    with pytest.raises(UserError, match=r"no picture of .*it said: out of order"):
+    with pytest.raises(UserError, match=r"no picture of .*Its message: out of order"):
         picture.screenshot(str(tmp_path / "browser"), tmp_path / "page.html")
 
 

@@ -29,8 +29,8 @@ def test_every_planted_mistake_is_on_the_page_with_what_was_noticed(rendered):
         replayed, alarmed = (sum(map(bool, (t[key] for t in trials))) for key in ("finding", "alarm"))
         least = float(f"{min(trial['proven'] for trial in trials):.3g}")
         assert f"{row['name']} {replayed} of {len(trials)} {alarmed} of {len(trials)} {least:g}" in words
-    assert "11 mistakes that implementations of private learning make were planted" in words
-    assert "neither accused the code as it is" in words
+    assert "11 typical mistakes were planted" in words
+    assert "neither accused the unchanged code" in words
     assert CHANGED not in words
 
 
@@ -54,7 +54,7 @@ def test_what_was_missed_is_not_green(tmp_path, monkeypatch):
     )
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=()))
     part = html[html.index('id="defects"') : html.index('<section id="ledger"')]
-    assert "The replay noticed 10 of them" in section(html)
+    assert "The replay detected 10, the game 10" in section(html)
     assert part.count('<span class="pill poor">0 of') == 2
 
 
@@ -65,5 +65,5 @@ def test_games_shorter_than_those_of_the_matrix_are_said_to_miss_more(tmp_path, 
     known = replace(defects.load_matrix(), games=run.settings.audit.runs + longer)
     monkeypatch.setattr(defects, "load_matrix", lambda: known)
     assert (
-        "may miss what longer ones notice" in section(made_up_run.render(tmp_path, configuration))
+        "can miss mistakes that longer games detect" in section(made_up_run.render(tmp_path, configuration))
     ) is told

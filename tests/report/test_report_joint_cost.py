@@ -1,4 +1,4 @@
-"""What the page says of publishing several models of the same records."""
+"""The cost of publishing several models of the same records, on the page."""
 
 import dataclasses
 
@@ -35,8 +35,8 @@ def run(tmp_path_factory):
     return made_up_run.load(root, made_up_run.write_run(root, (CHECKINS,), mechanisms, (1.0,), failing=()))[0]
 
 
-def plain_words(sentences):
-    return " ".join(sentences).replace("\u00a0", " ")
+def plain_words(cost):
+    return " ".join((cost.short, *cost.details)).replace("\u00a0", " ")
 
 
 def test_gaussian_releases_together_are_one_gaussian(run):
@@ -44,15 +44,19 @@ def test_gaussian_releases_together_are_one_gaussian(run):
     words = plain_words(joint_cost(with_ledgers(run, epsilon=1.0, delta=1e-6, ledger=(row,)), "checkins"))
     two, six = gaussian_epsilon(MU * 2**0.5, 2e-6), gaussian_epsilon(MU * 6**0.5, 6e-6)
     assert (
-        f"each mechanism at ε = 1 (2 models) would cost at most ε = {two:.3g}, δ = 2·10⁻⁶ for one record"
+        f"per mechanism at ε = 1 (2 models) would cost at most ε = {two:.3g}, δ = 2·10⁻⁶ for one record"
         in words
     )
     assert (
-        f"(6 models) would cost at most ε = {six:.3g}, δ = 6·10⁻⁶ for one record replaced by any other"
+        f"(6 models), would cost at most ε = {six:.3g}, δ = 6·10⁻⁶ for one record replaced by any other"
         in words
     )
-    assert "less than the 6 that their ε add up to" in words
-    assert "planar_5km does not count here" in words
+    assert "(the sum of their ε is 6)" in words
+    assert (
+        f"(2 models) would cost ε = {two:.3g} in total. All 6 models of this run would cost ε = {six:.3g}."
+        in words
+    )
+    assert "planar_5km is not included" in words
 
 
 @pytest.mark.parametrize("kind", ["sampled_gaussian", "of tomorrow"])
@@ -69,11 +73,11 @@ def test_people_and_their_relation_are_named(run):
 
 def test_the_sum_stands_in_the_ledger_of_the_page(rendered):
     section = rendered.html[rendered.html.index('id="ledger"') : rendered.html.index('id="results"')]
-    assert section.count("All of this together.") == 2
+    assert section.count("Joint cost if published.") == 2
 
 
 def test_a_single_model_has_nothing_to_add_up(tmp_path):
     configuration = made_up_run.write_run(
         tmp_path, (SURVEY,), ("non_private", "dp_em_exact"), (1.0,), replicates=1, failing=()
     )
-    assert joint_cost(made_up_run.load(tmp_path, configuration)[0], "survey") == ()
+    assert joint_cost(made_up_run.load(tmp_path, configuration)[0], "survey") is None

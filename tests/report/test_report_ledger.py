@@ -5,7 +5,7 @@ from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.report.ledger import exceeds_budget, group, split, theorem
 
 
-def test_releases_that_differ_in_an_index_are_one_line_with_their_range():
+def test_measurements_that_differ_in_an_index_are_one_line_with_their_range():
     rows = tuple(
         {"kind": "gaussian", "label": f"means, iteration {i}", "count": 2, "noise_multiplier": 3.0 + i}
         for i in range(4)
@@ -45,7 +45,7 @@ def model_of(rows, *, geographic=True, epsilon=1.0):
     )  # fmt: skip
 
 
-def test_how_a_budget_is_shared_is_told_in_words():
+def test_the_split_of_a_budget_is_described_in_words():
     """Whatever hides the place, and however many reports a person gives."""
 
     def rows(place, count=1, **answers):
@@ -59,12 +59,12 @@ def test_how_a_budget_is_shared_is_told_in_words():
         )
 
     alike = rows("laplace", race=0.1, gender=0.1)
-    assert split(model_of(alike)) == "Of ε = 1, 0.8 went to the place and 0.1 to each of “race” and “gender”."
-    assert split(model_of(alike, geographic=False)).startswith("Of ε = 1, 0.8 went to the coordinates")
+    assert split(model_of(alike)) == "Of ε = 1, 0.8 is for the place and 0.1 for each of “race” and “gender”."
+    assert split(model_of(alike, geographic=False)).startswith("Of ε = 1, 0.8 is for the coordinates")
     unlike = rows("randomized_response", at_night=0.1, race=0.2)
-    assert split(model_of(unlike)) == "Of ε = 1, 0.7 went to the place, 0.1 to “at night” and 0.2 to “race”."
+    assert split(model_of(unlike)) == "Of ε = 1, 0.7 is for the place, 0.1 for “at night” and 0.2 for “race”."
     twice = rows("randomized_response", 2, at_night=0.1)
-    assert split(model_of(twice)) == "Of ε = 1, 0.8 went to the place and 0.2 to “at night”."
+    assert split(model_of(twice)) == "Of ε = 1, 0.8 is for the place and 0.2 for “at night”."
     assert split(model_of(rows("laplace"))) is None
 
 
@@ -88,10 +88,10 @@ def test_a_claim_above_its_budget_is_seen():
 def test_a_private_choice_is_added_to_what_the_theorem_gives():
     choice = {"kind": "selection", "label": "number of Gaussians", "count": 1, "epsilon": 0.1}
     assert "choice" not in theorem(PrivacyStatement(epsilon=1.0, ledger=(), **COMMON))
-    assert "choice is added" in theorem(PrivacyStatement(epsilon=1.0, ledger=(choice,), **COMMON))
+    assert "private choice is added" in theorem(PrivacyStatement(epsilon=1.0, ledger=(choice,), **COMMON))
 
 
-def test_releases_on_a_sample_are_told_with_their_rate():
+def test_measurements_on_a_sample_show_their_rate():
     (line,) = group(
         (
             {

@@ -135,7 +135,7 @@ def test_what_the_game_can_show_is_said_of_the_others_alone(made):
 def test_its_ledger_states_both_epsilons(made):
     _, _, run, _ = made
     shown = ledger_view(_outcome(run))
-    assert shown.claim == "ε = 1, δ = 0 within 5.0\u00a0km, ε = 4,000 between any two records,"
-    assert shown.releases[0].noise == "density ∝ exp(−‖e‖ / 5.0\u00a0km)"
-    assert shown.releases[0].kind == "Planar Laplace noise"
+    assert shown.claim == "ε = 1, δ = 0 within 5.0\u00a0km, ε = 4,000 between any two records"
+    assert shown.measurements[0].noise == "density ∝ exp(−‖e‖ / 5.0\u00a0km)"
+    assert shown.measurements[0].kind == "Planar Laplace noise"
     assert not shown.exceeded

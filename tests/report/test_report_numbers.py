@@ -63,22 +63,33 @@ def test_cells_of_the_results_tables_say_what_the_results_say(results, rendered)
         start = rendered.html.index(f'<div class="card results" data-dataset="{dataset}"')
         for row in CELL.findall(rendered.html[start : rendered.html.index("</table>", start)]):
             cells = [re.sub("<[^>]*>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", row)]
-            if len(cells) < 10:
+            if len(cells) < 7:
                 continue
             key = (dataset, cells[0], math.inf if cells[2] == "none" else float(cells[2]))
             gaps = values(results, *key, "holdout_gap")
             half = stats.t.ppf(0.975, len(gaps) - 1) * stats.sem(gaps)
-            mean, width = cells[3].split(" ±")
+            mean, width = cells[4].split(" ±")
             assert shown(mean) == pytest.approx(gaps.mean(), abs=0.06 * abs(gaps.mean()) + 5e-4)
             assert shown(width) == pytest.approx(half, abs=0.06 * half + 1e-3)
-            assert shown(cells[4]) == pytest.approx(100 * np.exp(gaps.mean()), rel=0.1, abs=0.51)
-            loglik = values(results, *key, "holdout_loglik").mean()
-            assert shown(cells[6]) == pytest.approx(loglik, rel=0.06, abs=6e-3)
+            share = 100 * max(knowledge(results, rendered.root, *key), 0.0)
+            assert shown(cells[3]) == pytest.approx(share, abs=0.51)
             auc = values(results, *key, "mia_loss_auc").mean()
-            assert shown(cells[7].split(" ±")[0]) == pytest.approx(auc, abs=6e-4)
-            assert shown(cells[8]) == pytest.approx(values(results, *key, "seconds_fit").mean(), abs=6e-3)
-            checked += 6
-    assert checked > 10 * 6
+            assert shown(cells[5].split(" ±")[0]) == pytest.approx(auc, abs=6e-4)
+            assert shown(cells[6]) == pytest.approx(values(results, *key, "seconds_fit").mean(), abs=6e-3)
+            checked += 5
+    assert checked > 10 * 5
+
+
+def test_rows_of_the_results_tables_are_best_first_within_an_epsilon(rendered):
+    for dataset in ("checkins", "survey"):
+        start = rendered.html.index(f'<div class="card results" data-dataset="{dataset}"')
+        order = []
+        for row in CELL.findall(rendered.html[start : rendered.html.index("</table>", start)]):
+            found = [float(value) for value in re.findall(r'<td[^>]*data-value="([^"]*)"', row)[:3]]
+            epsilon, gap = found[0], -found[2] if len(found) > 1 else math.inf
+            order.append((math.isfinite(epsilon), epsilon, gap))
+        assert len(order) == 16
+        assert order == sorted(order)
 
 
 def test_the_answer_says_what_the_results_say(results, rendered):
@@ -95,14 +106,14 @@ def test_the_answer_says_what_the_results_say(results, rendered):
         assert float(kept) == pytest.approx(100 * math.exp(mean), abs=0.51)
 
 
-def knowledge(results: pd.DataFrame, root, dataset: str, mechanism: str) -> float:
+def knowledge(results: pd.DataFrame, root, dataset: str, mechanism: str, epsilon: float = 1.0) -> float:
     """The share of the non-private model's held-out gain over the uniform box."""
     domain = read_clean(root / f"data/clean/{dataset}.parquet").info.domain
     box = -np.log(np.asarray(domain.upper) - np.asarray(domain.lower)).sum()
     bare = results.query("dataset == @dataset and mechanism == 'non_private'")
     best = bare.loc[bare[bare["metric"] == "train_loglik"]["value"].idxmax(), "replicate"]
     [baseline] = bare[(bare["metric"] == "holdout_loglik") & (bare["replicate"] == best)]["value"]
-    return (values(results, dataset, mechanism, 1.0, "holdout_loglik").mean() - box) / (baseline - box)
+    return (values(results, dataset, mechanism, epsilon, "holdout_loglik").mean() - box) / (baseline - box)
 
 
 def test_the_overview_and_the_tiles_say_what_the_results_say(results, rendered):

@@ -20,7 +20,7 @@ from privmix.report.sections.results import attach
 
 PLAIN = MadeUpData("plain", rows=400)
 INLINE = {"a", "b", "strong", "span", "code", "wbr"}
-NOUNS = "replicates|records|datasets|jobs|mechanisms|releases|components"
+NOUNS = "replicates|records|datasets|jobs|mechanisms|releases|measurements|components"
 LEAKS = (
     " nan ",
     " None (?!of the)",
@@ -116,7 +116,7 @@ def test_the_page_answers_first_and_shows_every_section(rendered):
         "See it: the models",
         "Attack: was this record in the training data?",
         "Audit: does each mechanism keep what it claims?",
-        "Privacy ledger: what each mechanism released",
+        "Privacy ledger: what each mechanism measured",
         "Proportions under randomized response",
         "Results",
         "The data",
@@ -226,7 +226,7 @@ def test_proportions_stand_beside_the_true_share(rendered):
     words = check(rendered.html)
     assert "at night: yes" in words
     assert "true share" in words
-    assert "Of ε = 1, 0.5 went to the place and 0.5 to “at night”." in words
+    assert "Of ε = 1, 0.5 is for the place and 0.5 for “at night”." in words
 
 
 def test_the_stage_says_where_the_page_is_and_what_it_answers(tmp_path, capsys):
@@ -305,14 +305,14 @@ def test_sensitive_records_leave_no_trace_on_the_page(tmp_path):
     assert '"baseline":null' in html
     assert '"places":[]' in html
     assert "true share" not in words
-    assert "Shares in secret as responses estimates them" in words
+    assert "Shares in secret, estimated by responses at ε = 1" in words
 
 
 def test_of_sensitive_records_no_count_and_no_hash_is_told(tmp_path):
     secret = MadeUpData("secret", visibility="sensitive", rows=2345, relation="add_remove")
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(secret,), failing=()))
     words = check(html)
-    assert "the records are sensitive, so no other count of them is told" in words
+    assert "other counts are hidden because the records are sensitive" in words
     clean = read_clean(tmp_path / "data/clean/secret.parquet").info
     counts = (clean.counts.read, clean.counts.kept, clean.counts.train, clean.counts.holdout)
     assert min(counts) > 100
@@ -334,15 +334,17 @@ def attack_section(html: str) -> str:
 
 def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp_path):
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
-    section, shadows = attack_section(html).split("<h4>Attacks with shadow models</h4>")
-    assert "beyond the limit" not in section
+    section, shadows = attack_section(html).split("<summary>Shadow-model attacks")
+    assert "above the limit at" not in section
     assert "var(--forbidden)" not in section
     assert "shaded region" not in section
-    private_rows = re.findall(
-        r"<tr[^>]*>\s*<th scope=\"row\">(?!non_<wbr>private).*?</tr>", section, re.DOTALL
-    )
-    assert len(private_rows) == 15
-    assert all(row.count("(limit ") == 1 for row in private_rows), "only the worst record has a limit"
+    short, full = section.split("<summary>True-positive rates")
+    private = r"<tr[^>]*>\s*<th scope=\"row\">(?!non_<wbr>private).*?</tr>"
+    assert "limit for<br>isolated-1: AUC" in short, "only the worst record has a limit"
+    assert [row.count("0.731") for row in re.findall(private, short, re.DOTALL)] == [1] * 5
+    rows = re.findall(private, full, re.DOTALL)
+    assert len(rows) == 15
+    assert all(row.count("(limit ") == 1 for row in rows), "only the worst record has a limit"
     assert shadows.count("(limit 0.731)") == 2, (
         "a shadow model has or has not one record, which the guarantee is for"
     )
@@ -355,13 +357,14 @@ def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp
 def test_where_everybody_has_one_record_the_limits_are_shown_as_limits_in_expectation(tmp_path):
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     section = attack_section(html)
-    assert "beyond the limit at ε = 1" in section
+    assert "above the limit at ε = 1" in section
     assert "var(--forbidden)" in section
-    row = re.search(r"<th scope=\"row\">dp_<wbr>em_<wbr>exact.*?</tr>", section, re.DOTALL).group()
+    full = section.split("<summary>True-positive rates")[1]
+    row = re.search(r"<th scope=\"row\">dp_<wbr>em_<wbr>exact.*?</tr>", full, re.DOTALL).group()
     assert re.findall(r"\(limit ([\d.]+)", row) == ["0.731", "0.3", "2.7", "0.731"]
     words = check(html)
     assert "hold several" not in words
-    assert "beyond what the guarantee allows to any attack in expectation" in words
+    assert "The limit holds in expectation" in words
 
 
 def test_what_holds_for_all_datasets_is_said_once(tmp_path):
@@ -369,7 +372,7 @@ def test_what_holds_for_all_datasets_is_said_once(tmp_path):
     words = check(made_up_run.render(tmp_path, configuration))
     for phrase in (
         "Higher is better.", "Ellipses reach 2σ", "the first replicate, not the best", "The shaded region is",
-        "the limit is the most that", "whose interval reaches below it may be chance",
+        "limit = the most that ε allows", "its interval reaches below the limit",
     ):  # fmt: skip
         assert words.count(phrase) == 1, phrase
 
@@ -387,21 +390,24 @@ def test_the_card_of_data_that_name_no_people_counts_none(tmp_path):
     datasets = (MadeUpData("nameless", named=False, rows=4321), MadeUpData("named"))
     configuration = made_up_run.write_run(tmp_path, datasets, mechanisms=("non_private", "dp_em_exact"))
     words = check(made_up_run.render(tmp_path, configuration))
-    assert "4,321 records kept; the data name no people:" in words
-    assert "3,000 records kept of 3,000 people:" in words
+    assert "4,321 records kept" in words
+    assert "held-out records; the data name no persons" in words
+    assert "held-out records of 3,000 persons" in words
 
 
 def test_every_mechanism_is_explained_by_its_method_and_parameters(rendered):
     words = check(rendered.html)
     assert (
-        "dp_em_linear central dp_em noise: llg composition: linear iterations: 10 DP-EM: noise on the"
+        "dp_em_linear dp_em noise: llg composition: linear iterations: 10 noise: llg (Laplace, Laplace, Gaussian)"
         in words
     )
-    assert (
-        "laplace_naive local laplace_input attribute_share: 0.2 fit: naive searches: 3 Laplace input perturbation:"
-        in words
-    )
-    assert "non_private no privacy non_private searches: 1 EM on the records themselves" in words
+    assert "laplace_naive laplace_input attribute_share: 0.2 fit: naive searches: 3 fit:" in words
+    for start in (
+        "dp_em_linear central DP-EM:",
+        "laplace_naive local Laplace",
+        "non_private no privacy EM on",
+    ):
+        assert start in words
 
 
 def test_the_glossary_names_the_protected_unit_and_the_thresholds(rendered, tmp_path):
@@ -429,10 +435,10 @@ def test_attacks_with_shadow_models_stand_beside_their_limit_and_the_worst_recor
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     words = check(html)
     assert (
-        "Attacks with shadow models were run on non_private, dp_em_linear at ε = 1 and dp_em_exact at ε = 1, "
-        "and on no other model." in words
+        "Shadow-model attacks ran only on non_private, dp_em_linear at ε = 1 and dp_em_exact at ε = 1."
+        in words
     )
-    shadows = attack_section(html).split("<h4>Attacks with shadow models</h4>")[1]
+    shadows = attack_section(html).split("<summary>Shadow-model attacks")[1]
     bare, private = (
         re.search(rf"<th scope=\"row\">{name}.*?</tr>", shadows, re.DOTALL).group()
         for name in ("non_<wbr>private", "dp_<wbr>em_<wbr>exact")
@@ -448,5 +454,5 @@ def test_that_no_shadow_model_was_fitted_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(made_up_run, "_attacks", lambda method, epsilon: {})
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     words = check(html)
-    assert "Attacks with shadow models were not run here; evaluation.shadows says how many" in words
+    assert "No shadow-model attack ran on this dataset. To run them, set evaluation.shadows." in words
     assert "Attribute inference" not in words

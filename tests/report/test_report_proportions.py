@@ -1,4 +1,4 @@
-"""Shares on the page: the truth is of those who answer, one table is shown, and coverage is counted."""
+"""Shares on the page: true shares, the shown table, and the coverage of the intervals."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def test_the_first_mechanism_that_asks_is_shown_at_the_reference_budget_and_the_
     found = dataset_proportions(run, "checkins")
     assert found.mechanism.startswith("responses")
     assert found.epsilon == 1.0
-    assert found.split == "Of ε = 1, 0.5 went to the place and 0.5 to “at night”."
+    assert found.split == "Of ε = 1, 0.5 is for the place and 0.5 for “at night”."
     assert [(row.attribute, row.value) for row in found.shown] == [("at night", "no"), ("at night", "yes")]
     assert len(found.others) == 2 * (3 * 2 - 1)
     (outcome,) = [o for o in run.of("checkins") if (o.mechanism, o.epsilon) == (found.mechanism, 1.0)]

@@ -1,12 +1,10 @@
-"""What audits say of a model: what does not hold of it, what was shown of one that holds, the bounds as results."""
+"""Findings of the audits: broken claims, a summary of each audit that passed, and the lower bounds as results."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 import pyarrow as pa
 
-from privmix.artefacts.audit import AuditFile
-from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import ReplayVerdict
 from privmix.artefacts.scores import results_table
 from privmix.audit.shared_noise import shared_noise_findings
@@ -15,27 +13,30 @@ from privmix.report.run import Outcome, RunResults
 
 
 def mark_shared_noise(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The outcomes; the replays of those that share noise, which no single replay can see, have a finding more."""
+    """Return the outcomes, with a finding added to replays that share noise: no single replay can detect that."""
     outcomes = list(outcomes)
-    named = {name: part.replay for outcome in outcomes for name, part in _replays(outcome).items()}
-    found = shared_noise_findings(named)
+    replays = {
+        name: part.replay
+        for outcome in outcomes
+        for name, part in zip(_replay_names(outcome), (outcome.model, outcome.audit), strict=True)
+        if part is not None and part.replay is not None
+    }
+    found = shared_noise_findings(replays)
 
     def mark(outcome: Outcome) -> Outcome:
-        parts = _replays(outcome)
-        changed = {
-            "audit" if part is outcome.audit else "model": part.model_copy(
-                update={"replay": _add_finding(part.replay, found[name])}
-            )
-            for name, part in parts.items()
-            if name in found
-        }
-        return replace(outcome, **changed)
+        model, audit = outcome.model, outcome.audit
+        on_records, on_crafted = _replay_names(outcome)
+        if model is not None and on_records in found:
+            model = model.model_copy(update={"replay": _add_finding(replays[on_records], found[on_records])})
+        if audit is not None and on_crafted in found:
+            audit = audit.model_copy(update={"replay": _add_finding(replays[on_crafted], found[on_crafted])})
+        return replace(outcome, model=model, audit=audit)
 
     return [mark(outcome) for outcome in outcomes]
 
 
 def findings(outcome: Outcome) -> tuple[str, ...]:
-    """What does not hold of one model, a sentence each."""
+    """Return the broken claims of one model, a sentence each."""
     replay, audit = replay_verdict(outcome), outcome.audit
     said = (
         [f"{outcome.mechanism} fails its replay: {finding}" for finding in replay.findings] if replay else []
@@ -49,31 +50,31 @@ def findings(outcome: Outcome) -> tuple[str, ...]:
         worst = max(audit.bounds, key=lambda bound: bound.alarm, default=None)
         if worst is not None and audit.alarmed:
             said.append(
-                f"{outcome.mechanism} breaks its claim: an attack on its releases ({worst.pair}) proves at least "
-                f"ε = {three_digits(worst.alarm)} with 99\u00a0% confidence, but ε = {three_digits(audit.epsilon)} is "
-                "claimed."
+                f"{outcome.mechanism} breaks its claim: an attack on its measurements ({worst.pair}) proves at least "
+                f"ε = {three_digits(worst.alarm)} with 99\u00a0% confidence, but the claim is "
+                f"ε = {three_digits(audit.epsilon)}."
             )
     return tuple(dict.fromkeys(said))
 
 
 def failing_mechanisms(run: RunResults) -> list[str]:
-    """The mechanisms with a model that does not hold what it claims."""
+    """Return the mechanisms with a model that breaks its claim."""
     return list(dict.fromkeys(outcome.mechanism for outcome in run.outcomes if findings(outcome)))
 
 
 def describe_audit(outcome: Outcome) -> str | None:
-    """What audits have shown of one model that holds what it claims."""
+    """Summarize the audits of one model."""
     parts, audit, replay = [], outcome.audit, replay_verdict(outcome)
     if audit is not None and audit.bounds:
         parts.append(
-            f"attacks on its releases from crafted records, in {count(audit.runs, 'run')} of each world, show "
-            f"ε ≥ {three_digits(audit.lower)} with 95\u00a0% confidence, and at most {three_digits(audit.epsilon)} is "
-            "claimed"
+            f"an attack on its measurements of crafted records ({count(audit.runs, 'run')} of each world) proves "
+            f"ε ≥ {three_digits(audit.lower)} with 95\u00a0% confidence; the claim is "
+            f"ε ≤ {three_digits(audit.epsilon)}"
         )
     if replay is not None and replay.passed:
         parts.append(
-            f"a replay of {count(replay.runs, 'run')}, with some records changed for others, found no release that "
-            f"rests on more of one {_unit(outcome)} than its noise was made for, and nothing else that depends on it"
+            f"a replay of {count(replay.runs, 'run')} found no measurement that one {_unit(outcome)} moves by more "
+            "than its sensitivity, and no other dependence on the records"
         )
     if not parts:
         return None
@@ -82,7 +83,7 @@ def describe_audit(outcome: Outcome) -> str | None:
 
 
 def bound_rows(outcomes: Iterable[Outcome]) -> pa.Table:
-    """`audit_epsilon_lower` of every model of whose mechanism anything was proven, as rows of results."""
+    """Return `audit_epsilon_lower` of every model with a bound on its mechanism, as rows of results."""
     return results_table(
         [
             {
@@ -105,15 +106,14 @@ def bound_rows(outcomes: Iterable[Outcome]) -> pa.Table:
 
 
 def replay_verdict(outcome: Outcome) -> ReplayVerdict | None:
-    """What the replay of the model says, where there was one."""
+    """Return the verdict of the model's replay, or None."""
     return outcome.model.replay if outcome.model else None
 
 
-def _replays(outcome: Outcome) -> dict[str, ModelFile | AuditFile]:
-    """What was replayed, by a name in words."""
+def _replay_names(outcome: Outcome) -> tuple[str, str]:
+    """Return the names in words of the replays of the model and of the audit."""
     which = f"{outcome.mechanism} at ε = {outcome.epsilon:g}"
-    parts = {f"{which} on {outcome.dataset}": outcome.model, f"{which} on crafted records": outcome.audit}
-    return {name: part for name, part in parts.items() if part is not None and part.replay is not None}
+    return f"{which} on {outcome.dataset}", f"{which} on crafted records"
 
 
 def _add_finding(verdict: ReplayVerdict, finding: str) -> ReplayVerdict:

@@ -1,4 +1,4 @@
-"""The catalog as one self-contained page: a list that can be searched, and everything known of each dataset."""
+"""The catalog as one self-contained page: a searchable list, and a full description of each dataset."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from privmix.report import format
 from privmix.report.templating import environment
 
 VISIBILITY = {
-    "public": "The records are public, so the report may draw them.",
-    "synthetic": "The records are made up, so the report may draw them.",
-    "sensitive": "The report draws no record and tells no count that is not public.",
+    "public": "The records are public; the report draws them.",
+    "synthetic": "The records are synthetic; the report draws them.",
+    "sensitive": "The report draws no record and shows only public counts.",
 }
 SOURCES = {"url": "download", "file": "local file", "package": "Python package", "synthetic": "generator"}
 REPORTS = ("reports/summary.html", "reports/results.csv", "reports/results.parquet")
-# The drawing of a lineage, which a phone shows without shrinking:
-WIDTH = 344  # of the drawing: what a phone of 390 pixels leaves
-GAP = 30  # between the rows, where the arrows are
+# Drawing of a lineage, which a phone shows at full size
+WIDTH = 344  # of the drawing: fits a phone of 390 pixels
+GAP = 30  # between the rows, for the arrows
 PADDING = 10
 TITLE, LINE, LETTER = 18, 15, 6.7  # heights of the lines of text and width of a letter of a path, in pixels
 SIDE = 196  # width of a box that leaves room for an arrow beside it
@@ -26,7 +26,7 @@ SIDE = 196  # width of a box that leaves room for an arrow beside it
 
 @dataclass(frozen=True)
 class Files:
-    """Where a run puts its files: patterns with {dataset}, {mechanism} and {epsilon}."""
+    """Paths of the files of a run: patterns with {dataset}, {mechanism} and {epsilon}."""
 
     raw: str
     clean: str
@@ -37,19 +37,19 @@ class Files:
 
 @dataclass(frozen=True)
 class CatalogRun:
-    """What the configuration makes of each of its datasets."""
+    """What the configured run does with each of its datasets."""
 
     datasets: tuple[str, ...]
     replaced: tuple[str, ...]  # read from a local file instead of their source
     local: tuple[str, ...]
     central: tuple[str, ...]
-    reports: int  # files of private reports
-    jobs: int  # models, and as many scores
+    reports: int  # number of files with private reports
+    jobs: int  # number of models, and of scores
 
 
 @dataclass(frozen=True)
 class Step:
-    """A kind of file that a run makes of a dataset: what it is called, where it lies, how many there are."""
+    """A kind of file that a run makes from a dataset: title, paths and count."""
 
     title: str
     paths: tuple[str, ...]
@@ -58,27 +58,27 @@ class Step:
 
 @dataclass(frozen=True)
 class Lineage:
-    """Everything on the way of one dataset. Without local mechanisms there is no private file."""
+    """All steps of one dataset from its source to the report. Without local mechanisms there is no private file."""
 
     source: Step
     raw: Step
     clean: Step
     private: Step | None
-    direct: int  # mechanisms that fit their models to the records themselves
+    direct: int  # number of mechanisms that fit their models to the clean records
     models: Step
     scores: Step
     report: Step
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """In order."""
+        """All steps in order."""
         every = (self.source, self.raw, self.clean, self.private, self.models, self.scores, self.report)
         return tuple(step for step in every if step is not None)
 
 
 @dataclass(frozen=True)
 class LineageBox:
-    """A drawn step: its place, and lines that fit into it."""
+    """A drawn step: its position, and lines of text that fit into it."""
 
     title: str
     lines: tuple[str, ...]
@@ -90,13 +90,13 @@ class LineageBox:
 
     @property
     def middle(self) -> float:
-        """Where arrows meet it."""
+        """Horizontal centre, where arrows start and end."""
         return self.x + self.width / 2
 
 
 @dataclass(frozen=True)
 class LineageArrow:
-    """A straight line downwards; `label` says what goes this way."""
+    """A straight arrow downwards, with a label."""
 
     x: float
     start: float
@@ -106,7 +106,7 @@ class LineageArrow:
 
 @dataclass(frozen=True)
 class LineageGraph:
-    """The whole drawing, and the same in words."""
+    """The whole drawing, and its description in words."""
 
     boxes: tuple[LineageBox, ...]
     arrows: tuple[LineageArrow, ...]
@@ -117,22 +117,22 @@ class LineageGraph:
 
 @dataclass(frozen=True)
 class CatalogItem:
-    """Everything that the page says of one dataset."""
+    """Everything that the page shows about one dataset."""
 
     holding: DatasetFiles
     in_run: bool
     origin: str
-    words: str  # what a search looks through
+    words: str  # searchable text
     lineage: LineageGraph
 
     @property
     def entry(self) -> Entry:
-        """What the catalog says."""
+        """The catalog entry."""
         return self.holding.entry
 
 
 def render(holdings: Sequence[DatasetFiles], problems: Sequence[str], plan: CatalogRun, files: Files) -> str:
-    """The whole page as HTML; `problems` are sentences about entries that could not be read."""
+    """Render the page as HTML; `problems` are sentences about entries that could not be read."""
     return (
         environment()
         .get_template("catalog/page.html")
@@ -149,19 +149,19 @@ def render(holdings: Sequence[DatasetFiles], problems: Sequence[str], plan: Cata
 
 
 def exact(value: float) -> str:
-    """A bound or a resolution with all its digits, for it is a definition."""
+    """Return a bound or a resolution with all digits."""
     text = f"{value:,.15g}"
     return format.plain(value) if "e" in text else text.replace("-", format.MINUS)
 
 
 def role(entry: Entry, column: Column) -> str:
-    """What a column is used for."""
+    """Return the role of a column."""
     if column.name in entry.coordinates:
         return "coordinate"
     if column.name in entry.attributes:
         return "attribute"
     if column.name == entry.privacy.person_column:
-        return "names the person"
+        return "person"
     return "not used"
 
 
@@ -183,7 +183,7 @@ def _origin(entry: Entry) -> str:
     if isinstance(source, FileSource):
         return source.path
     if isinstance(source, PackageSource):
-        return f"{source.item} of the Python package {source.package}"
+        return f"{source.item} from the Python package {source.package}"
     return f"generator {source.generator}, seed {source.seed}, {format.count(source.rows, 'row')}"
 
 
@@ -219,24 +219,24 @@ def _lineage(holding: DatasetFiles, plan: CatalogRun, files: Files) -> Lineage:
     known = counts.kept if counts else None
     size = "" if raw is None or raw.bytes is None else format.count(raw.bytes, "byte")
     records = "" if known is None else format.count(known, "record")
-    asked = format.count(len(plan.local), "local mechanism")
+    local = format.count(len(plan.local), "local mechanism")
     private = Step(
-        "Private reports", (path(files.private),), f"{asked}, {format.count(plan.reports, 'file')}"
+        "Private reports", (path(files.private),), f"{local}, {format.count(plan.reports, 'file')}"
     )
     return Lineage(
-        source=Step("Source", ("a local file named in the configuration" if replaced else _origin(entry),)),
+        source=Step("Source", ("a local file given in the configuration" if replaced else _origin(entry),)),
         raw=Step("Raw file", (path(files.raw),), size),
         clean=Step("Clean records", (path(files.clean),), records),
         private=private if plan.local else None,
         direct=len(plan.central),
         models=Step("Models", (path(files.model),), format.count(plan.jobs, "file")),
         scores=Step("Scores", (path(files.scores),), format.count(plan.jobs, "file")),
-        report=Step("Report", REPORTS, "of all datasets of the run"),
+        report=Step("Report", REPORTS, "for all datasets of the run"),
     )
 
 
 def lineage_graph(lineage: Lineage) -> LineageGraph:
-    """Boxes from top to bottom; where records are fitted directly, an arrow passes the private files by."""
+    """Lay out boxes from top to bottom; an arrow beside the private files leads to directly fitted models."""
     boxes: list[LineageBox] = []
     top = 1.0
     forked = lineage.private is not None and lineage.direct > 0
@@ -256,7 +256,7 @@ def lineage_graph(lineage: Lineage) -> LineageGraph:
 
 
 def wrap(path: str, letters: int) -> tuple[str, ...]:
-    """A path in lines of at most that many letters, broken after a slash or a space where there is one."""
+    """Split a path into lines of at most `letters` letters, after a slash or a space if possible."""
     lines = []
     while len(path) > letters:
         cut = max(path.rfind(mark, 0, letters) for mark in "/ ") + 1 or letters
@@ -276,7 +276,7 @@ def _lineage_words(lineage: Lineage) -> str:
     steps = [_sentence(step) for step in lineage.steps]
     if lineage.private is not None and lineage.direct:
         steps.append(
-            f"Fitted to the clean records directly: the models of {lineage.direct} central mechanisms."
+            f"The models of {lineage.direct} central mechanisms are fitted directly to the clean records."
         )
     return " ".join(steps)
 

@@ -1,9 +1,9 @@
-"""Would the audits notice a mistake? What they said of copies of this package with one planted mistake each.
+"""Audits of copies of this package with one planted mistake each: does the audit detect a mistake?
 
-The mistakes are edits of the sources, and stand in `tests/defects`: the product has none of them. What they show is
-true of the code of the audit and says nothing of anybody's records, so that it is measured when that code changes and
-not in every run. `python tests/defects/matrix.py` writes `evidence/defects.json`; a test sees that it is of the code as
-it is, and the page says so where it is not.
+The mistakes are edits of the sources in `tests/defects`; the package itself contains none. The outcome depends on the
+code of the audit and on no dataset, so it is measured when that code changes and not in every run.
+`python tests/defects/matrix.py` writes `evidence/defects.json`. A test checks that the file belongs to the current
+code; the page shows a warning if it does not.
 """
 
 import platform
@@ -19,38 +19,38 @@ FILE = resources.files("privmix.report") / "evidence" / "defects.json"
 
 @dataclass(frozen=True)
 class Trial:
-    """What the audits of one copy said at one seed."""
+    """The audit of one copy at one seed."""
 
-    finding: str  # of the replay, the first one; empty if it found nothing
-    proven: float  # the ε that the game proves at 99 %
-    alarm: bool  # whether that is more than the claim
+    finding: str  # first finding of the replay; empty if it found nothing
+    proven: float  # lower bound on ε of the game at 99 %
+    alarm: bool  # whether the lower bound exceeds the claim
 
 
 @dataclass(frozen=True)
 class PlantedDefect:
-    """A mistake, and the trials of the copy that has it; the first of a matrix is the code as it is."""
+    """A mistake, and the trials of the copy that has it; the first of a matrix is the unchanged code."""
 
     name: str
     trials: tuple[Trial, ...]
 
     @property
     def replayed(self) -> int:
-        """In how many trials the replay found something."""
+        """Number of trials in which the replay found something."""
         return sum(bool(trial.finding) for trial in self.trials)
 
     @property
     def alarmed(self) -> int:
-        """In how many trials the game proved more than the claim."""
+        """Number of trials in which the lower bound of the game exceeds the claim."""
         return sum(trial.alarm for trial in self.trials)
 
     @property
     def proven(self) -> str:
-        """The least ε that the game has proven in all trials."""
+        """Smallest lower bound on ε of all trials."""
         return three_digits(min(trial.proven for trial in self.trials))
 
     @property
     def finding(self) -> str:
-        """What the replay said first."""
+        """First finding of the replay."""
         return next((trial.finding for trial in self.trials if trial.finding), "")
 
 
@@ -60,32 +60,32 @@ class DefectMatrix:
 
     method: str
     epsilon: float  # claimed
-    replays: int  # runs that a replay looks at
-    games: int  # runs of each world that a game plays
-    python: str  # syntax trees, and so versions of code, are those of one Python
+    replays: int  # runs per replay
+    games: int  # runs of each world per game
+    python: str  # the version of code depends on syntax trees, which depend on the version of Python
     code: str
     rows: tuple[PlantedDefect, ...]
 
     @property
     def as_it_is(self) -> PlantedDefect:
-        """The code without any mistake."""
+        """The unchanged code."""
         return self.rows[0]
 
     @property
     def planted(self) -> tuple[PlantedDefect, ...]:
-        """The mistakes."""
+        """The planted mistakes."""
         return self.rows[1:]
 
     def is_outdated(self, code: str) -> bool:
-        """Whether the code of the audit, now of version `code`, has changed since, as far as this Python can tell."""
+        """Tell whether the code of the audit, now of version `code`, has changed since, as far as this Python can."""
         return self.python == this_python() and self.code != code
 
 
 def this_python() -> str:
-    """The Python whose syntax trees this process has."""
+    """Return the version of Python whose syntax trees this process has."""
     return ".".join(platform.python_version_tuple()[:2])
 
 
 def load_matrix() -> DefectMatrix:
-    """The matrix as it was measured last."""
+    """Load the last measured matrix."""
     return TypeAdapter(DefectMatrix).validate_json(FILE.read_bytes())

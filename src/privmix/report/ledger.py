@@ -1,4 +1,4 @@
-"""A ledger in words: equal releases in one line, what noise each had, and what they add up to."""
+"""A ledger in words: equal measurements in one line, the noise of each, and the claim."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.report.format import distance, listing, plain, three_digits
 
-ANSWER = "a_"  # how randomised response labels what it asks about an attribute
+ANSWER = "a_"  # label prefix of randomized response about an attribute
 KINDS = {
     "gaussian": "Gaussian noise",
     "sampled_gaussian": "Gaussian noise on a random sample",
@@ -20,20 +20,21 @@ KINDS = {
     "planar_laplace": "Planar Laplace noise",
 }
 THEOREMS = {
-    "linear": "Basic composition: the ε of all releases add up, and so do the δ.",
-    "advanced": "Advanced composition (Kairouz, Oh, Viswanath 2015): ε grows with the root of the number of releases.",
+    "linear": "Basic composition: the ε of all measurements add up, and so do the δ.",
+    "advanced": "Advanced composition (Kairouz, Oh, Viswanath 2015): ε grows with the root of the number of "
+    "measurements.",
     "zcdp": "Zero-concentrated privacy (Bun, Steinke 2016): ρ adds up, then one conversion to (ε, δ).",
     "rdp": "Rényi privacy, the moments accountant (Mironov 2017): divergences add up order by order.",
-    "exact": "Exact composition: Gaussian releases are one Gaussian (Dong, Roth, Su 2022); "
-    "mixed kinds, and releases on random samples, go through privacy-loss distributions.",
-    "split": "The ε of pure releases add up; Gaussian releases are one Gaussian (Dong, Roth, Su 2022); "
+    "exact": "Exact composition: Gaussian measurements are one Gaussian (Dong, Roth, Su 2022); "
+    "mixed kinds, and measurements on random samples, use privacy-loss distributions.",
+    "split": "The ε of pure measurements add up; Gaussian measurements are one Gaussian (Dong, Roth, Su 2022); "
     "and the two parts add up.",
 }
 
 
 @dataclass(frozen=True)
-class ReleaseGroup:
-    """Releases of one kind and purpose."""
+class MeasurementGroup:
+    """Measurements of one kind and purpose."""
 
     kind: str
     label: str
@@ -42,24 +43,24 @@ class ReleaseGroup:
 
 
 def claim(privacy: PrivacyStatement) -> str:
-    """What the ledger adds up to; where that is for a distance, also what it is between any two records."""
+    """Return the claim in words; for a claim within a distance, also the ε between any two records."""
     words = f"ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)}"
-    if privacy.epsilon_anywhere is None:
+    if privacy.epsilon_anywhere is None or privacy.within_m is None:
         return words
     within = distance(privacy.within_m / 1000)
-    return f"{words} within {within}, ε = {three_digits(privacy.epsilon_anywhere)} between any two records,"
+    return f"{words} within {within}, ε = {three_digits(privacy.epsilon_anywhere)} between any two records"
 
 
 def theorem(privacy: PrivacyStatement) -> str | None:
-    """How the releases add up, in words."""
+    """Describe in words how the measurements compose."""
     words = THEOREMS.get(privacy.accountant)
     if words is None or not any(row["kind"] == "selection" for row in privacy.ledger):
         return words
-    return f"{words} The ε of the private choice is added to theirs."
+    return f"{words} The ε of the private choice is added."
 
 
 def split(model: ModelFile) -> str | None:
-    """How a budget is shared between the coordinates and the answers about attributes, where any are asked."""
+    """Describe how the budget is split between the coordinates and the answers about attributes, if there are any."""
     spent: dict[str, float] = {}
     for row in model.privacy.ledger:
         if row["label"].startswith(ANSWER):
@@ -68,11 +69,11 @@ def split(model: ModelFile) -> str | None:
     if not spent:
         return None
     whole, place = model.privacy.epsilon, "place" if _is_geographic(model) else "coordinates"
-    went = f"Of ε = {three_digits(whole)}, {three_digits(whole - sum(spent.values()))} went to the {place}"
+    first = f"Of ε = {three_digits(whole)}, {three_digits(whole - sum(spent.values()))} is for the {place}"
     if len(spent) > 1 and len({three_digits(epsilon) for epsilon in spent.values()}) == 1:
-        return f"{went} and {three_digits(max(spent.values()))} to each of {listing(list(spent))}."
-    each = [f"{three_digits(epsilon)} to {name}" for name, epsilon in spent.items()]
-    return f"{went}{' and ' if len(each) == 1 else ', '}{listing(each)}."
+        return f"{first} and {three_digits(max(spent.values()))} for each of {listing(list(spent))}."
+    each = [f"{three_digits(epsilon)} for {name}" for name, epsilon in spent.items()]
+    return f"{first}{' and ' if len(each) == 1 else ', '}{listing(each)}."
 
 
 def _is_geographic(model: ModelFile) -> bool:
@@ -80,21 +81,21 @@ def _is_geographic(model: ModelFile) -> bool:
 
 
 def exceeds_budget(privacy: PrivacyStatement) -> bool:
-    """Whether a claim is above its budget, beyond rounding."""
+    """Tell whether a claim exceeds its budget by more than rounding."""
     rounding = 1 + 1e-9
     return (
         privacy.epsilon > privacy.budget_epsilon * rounding or privacy.delta > privacy.budget_delta * rounding
     )
 
 
-def group(ledger: tuple[dict[str, Any], ...]) -> tuple[ReleaseGroup, ...]:
-    """Releases that differ only in the numbers of their labels (an iteration, a component) as one line."""
+def group(ledger: tuple[dict[str, Any], ...]) -> tuple[MeasurementGroup, ...]:
+    """Put measurements that differ only in the numbers of their labels (iteration, component) in one line."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in ledger:
         stem = re.sub(r"\d+", "#", row["label"])
         groups.setdefault((row["kind"], stem), []).append(row)
     return tuple(
-        ReleaseGroup(
+        MeasurementGroup(
             kind=KINDS.get(kind, kind.replace("_", " ")),
             label=_label(rows[0]["label"] if len(rows) == 1 else stem),
             count=sum(row.get("count", 1) for row in rows),
@@ -122,12 +123,12 @@ def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
 
 
 def _label(label: str) -> str:
-    """A report column's name in words."""
+    """Return the name of a report column in words."""
     return f"answer: {label.removeprefix(ANSWER).replace('_', ' ')}" if label.startswith(ANSWER) else label
 
 
 def _span(rows: list[dict[str, Any]], key: str, form: Callable[[float], str] = plain) -> str:
-    """One value, or the range of the values."""
+    """Return the one value, or the range of the values."""
     values = [row[key] for row in rows]
     if not all(isinstance(value, (int, float)) for value in values):
         return ", ".join(sorted({str(value) for value in values}))

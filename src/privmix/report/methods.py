@@ -1,4 +1,4 @@
-"""The methods: what each does, promises and is for; and what the mechanisms of a run are made of."""
+"""The methods: what each does, its guarantee and its use; and the mechanisms of a run with their parameters."""
 
 import inspect
 import sys
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from privmix.mechanisms import registry
 from privmix.report.run import RunResults
 
-# What each method promises, and when to take it: as in the README's table, which a test compares.
+# Guarantee and use of each method, as in the table of the README (a test compares them).
 PROMISES = {
     "non_private": ("none", "the ceiling of every gap"),
     "noisy_tree": ("ε, or (ε, δ)", "up to 3 coordinates: the most accurate here"),
@@ -32,7 +32,7 @@ PROMISES = {
 
 @dataclass(frozen=True)
 class MethodCard:
-    """A method of the registry, in a run or not."""
+    """A method of the registry."""
 
     method: str
     trust: str
@@ -42,7 +42,7 @@ class MethodCard:
 
 
 def method_cards() -> list[MethodCard]:
-    """Every method there is, in the order of the README."""
+    """Return every method, in the order of the README."""
     cards = []
     for method, (guarantee, use) in PROMISES.items():
         kind = registry.method_class(method)
@@ -69,7 +69,7 @@ class MechanismRow:
 
 
 def mechanism_rows(run: RunResults) -> list[MechanismRow]:
-    """Every mechanism, in the order of the configuration."""
+    """Return every mechanism of the run, in the order of the configuration."""
     rows = []
     for name, chosen in run.settings.mechanisms.items():
         built = registry.build(chosen.method, chosen.parameters, where=f"configuration: mechanisms.{name}")
@@ -82,7 +82,7 @@ def mechanism_rows(run: RunResults) -> list[MechanismRow]:
                 method=chosen.method,
                 parameters=tuple(
                     (str(field.validation_alias or key), _setting(getattr(built, key)))
-                    for key, field in kind.__pydantic_fields__.items()
+                    for key, field in vars(kind)["__pydantic_fields__"].items()
                 ),
                 does=_first_line(sys.modules[kind.__module__]),
                 means=_first_line(kind),

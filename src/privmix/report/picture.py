@@ -1,4 +1,4 @@
-"""The first screen of a page as a picture, taken by headless Chromium."""
+"""A picture of the first screen of a page, taken with headless Chromium."""
 
 import shutil
 import subprocess
@@ -19,18 +19,18 @@ FLAGS = (
 
 
 def find_browser() -> str:
-    """Where Chromium is, or a sentence."""
+    """Return the path of Chromium; raise `UserError` if it is not installed."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         raise UserError(
-            f"a picture of the page needs Chromium, and none of {', '.join(BROWSERS)} is installed; install it "
-            "(Debian: apt-get install chromium), or leave docs/report.png as it is."
+            f"a picture of the page needs Chromium, but none of {', '.join(BROWSERS)} is installed. Install it "
+            "(Debian: apt-get install chromium), or keep the current docs/report.png."
         )
     return found
 
 
 def screenshot(chromium: str, html: Path) -> bytes:
-    """The first screen of a page as PNG."""
+    """Return the first screen of a page as PNG."""
     with tempfile.TemporaryDirectory() as folder:
         picture = Path(folder) / "page.png"
         command = [
@@ -45,7 +45,9 @@ def screenshot(chromium: str, html: Path) -> bytes:
                 command, capture_output=True, text=True, timeout=SECONDS, check=False
             ).stderr
         except subprocess.TimeoutExpired as error:
-            raise UserError(f"Chromium needed more than {SECONDS} s for {html}; run it again.") from error
+            raise UserError(f"Chromium took more than {SECONDS} s for {html}. Run it again.") from error
         if not picture.exists():
-            raise UserError(f"Chromium made no picture of {html}; it said: {' '.join(said.split())[-300:]}")
+            raise UserError(
+                f"Chromium made no picture of {html}. Its message: {' '.join(said.split())[-300:]}"
+            )
         return picture.read_bytes()

@@ -1,4 +1,4 @@
-"""Where a report comes from: commit, packages and machine."""
+"""The provenance of a report: commit, packages and machine."""
 
 import contextlib
 import importlib.metadata
@@ -16,13 +16,13 @@ SHOWN_PACKAGES = (
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a report says of its own making."""
+    """Commit, packages and machine of a report."""
 
     commit: str
     modified: bool
     python: str
     machine: str
-    processor: str  # "" where the system does not say
+    processor: str  # "" if unknown
     cores: int
     packages: tuple[tuple[str, str], ...]
 
@@ -38,7 +38,7 @@ def _git(*arguments: str) -> str:
 
 
 def _processor() -> str:
-    """The processor's own name: seconds mean little without it."""
+    """Return the name of the processor: run times depend on it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             key, _, value = line.partition(":")
@@ -48,7 +48,7 @@ def _processor() -> str:
 
 
 def collect_provenance() -> Provenance:
-    """The provenance of this process."""
+    """Collect the provenance of this process."""
     return Provenance(
         commit=_git("rev-parse", "HEAD") or "unknown",
         modified=bool(_git("status", "--porcelain", "--untracked-files=no")),

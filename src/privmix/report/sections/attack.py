@@ -1,7 +1,7 @@
-"""The attack section: what membership and attribute attacks reach, and what the guarantee allows to them."""
+"""The attack section: how well membership and attribute attacks do, and the most that the guarantee allows."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,19 +20,20 @@ from privmix.report.worst_record import broken_claims, reach
 
 TPR_METRIC = "mia_loss_tpr_at_fpr_"
 OTHERS = {"rmia": "RMIA", "learned": "learned", "lira_offline": "LiRA offline"}
-LOWEST = 1e-4  # false-positive rate that a ROC shows
+LOWEST = 1e-4  # smallest false-positive rate that a ROC shows
 _NAMES = {"loss": "the loss attack", "LiRA": "LiRA"}
 
 
 @dataclass(frozen=True)
 class AttackRow:
-    """What attackers reach against one mechanism at one epsilon, and what the guarantee allows in expectation."""
+    """How well attacks do on one mechanism at one epsilon, and the most that the guarantee allows in expectation."""
 
     mechanism: str
     trust: str
     epsilon: float
+    score: float  # mean AUC of the loss attack
     auc: str
-    ceiling: str | None  # None where nothing limits the attack
+    ceiling: str | None  # None if the guarantee does not limit the attack
     rates: tuple[tuple[str, str | None], ...]  # reached and allowed, per false-positive rate
     worst: str
     worst_ceiling: str | None
@@ -42,18 +43,19 @@ class AttackRow:
 
 @dataclass(frozen=True)
 class ShadowRow:
-    """The attacks with shadow models on one mechanism at one epsilon; every number may be held against one ceiling."""
+    """The shadow-model attacks on one mechanism at one epsilon; one ceiling limits every AUC."""
 
     mechanism: str
     epsilon: float
-    lira: str  # AUC with its interval
+    average: str  # AUC of LiRA
+    lira: str  # the same with its interval
     p99: str
     worst: str
-    chance: str  # what the worst record stays below if nothing leaks
+    chance: str  # the worst record stays below this if nothing leaks
     beyond_chance: bool
     others: tuple[str, ...]  # the AUC of each of `OTHERS`
     rates: tuple[str, ...]  # LiRA's true-positive rate at each false-positive rate
-    ceiling: str | None  # None where nothing limits the attack
+    ceiling: str | None  # None if the guarantee does not limit the attack
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,12 @@ class DatasetAttacks:
 
     name: str
     title: str
-    person: str | None  # the most exposed one
+    person: str | None  # the most exposed person
     limited: bool  # whether the guarantee limits the average attack
-    remarks: tuple[str, ...]  # what the attacks cannot show here
+    remarks: tuple[str, ...]  # limits of the attacks on this dataset
     rates: tuple[str, ...]  # false-positive rates
-    rows: tuple[AttackRow, ...]
+    rows: tuple[AttackRow, ...]  # at the reported ε and without privacy: most exposed first
+    others: tuple[AttackRow, ...]  # at every other ε
     roc: Markup | None
     shadow_coverage: str
     shadows: tuple[ShadowRow, ...]
@@ -92,11 +95,11 @@ class AttackSection(PageSection):
     """The attacks on every dataset."""
 
     datasets: tuple[DatasetAttacks, ...]
-    others: tuple[str, ...]  # attacks with shadow models beside LiRA
+    others: tuple[str, ...]  # shadow-model attacks other than LiRA
 
 
 def build(run: RunResults, results: Results) -> AttackSection:
-    """The section."""
+    """Build the section."""
     datasets = tuple(_dataset(run, results, name) for name in run.settings.datasets)
     return AttackSection(datasets, tuple(OTHERS.values()))
 
@@ -107,6 +110,7 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetAttacks:
     shown = [o for o in outcomes if o.comparable and (not o.private or o.epsilon == reference)]
     limited, widest = run.limits_average(name), _widest_limit(results, shown)
     rates, material = false_positive_rates(results, name), run.materials.get(name)
+    rows = attack_rows(run, results, name)
     return DatasetAttacks(
         name=name,
         title=run.entries[name].title,
@@ -116,18 +120,23 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetAttacks:
             filter(None, (reach(run, results, name), why_unlimited(run, name) if private else None))
         ),
         rates=tuple(rates),
-        rows=tuple(attack_rows(run, results, name)),
-        roc=draw_roc(name, shown, looks, reference, widest if limited else None) if private else None,
+        rows=tuple(
+            sorted((row for row in rows if row.epsilon in (math.inf, reference)), key=_most_exposed_first)
+        ),
+        others=tuple(row for row in rows if row.epsilon not in (math.inf, reference)),
+        roc=draw_roc(name, shown, looks, reference, widest if limited else None)
+        if private and reference
+        else None,
         shadow_coverage=shadow_coverage(run, results, name),
         shadows=tuple(shadow_rows(run, results, name, rates)),
-        shadow_roc=draw_roc(name, shown, looks, reference, widest, "LiRA") if private else None,
+        shadow_roc=draw_roc(name, shown, looks, reference, widest, "LiRA") if private and reference else None,
         attributes=tuple(attribute_rows(run, results, name)),
         notes=_notes(outcomes, shows_counts=material is None or material.shows_counts),
     )
 
 
 def false_positive_rates(results: Results, dataset: str) -> list[str]:
-    """The rates at which the attack on a dataset was measured, as the metrics write them."""
+    """Return the false-positive rates of the measured attacks on a dataset, as in the names of the metrics."""
     found = [
         name.removeprefix(TPR_METRIC) for name in results.metrics(dataset) if name.startswith(TPR_METRIC)
     ]
@@ -135,13 +144,18 @@ def false_positive_rates(results: Results, dataset: str) -> list[str]:
 
 
 def attack_rows(run: RunResults, results: Results, dataset: str) -> list[AttackRow]:
-    """One row per mechanism and epsilon with a measured attack, where epsilons compare."""
+    """Return one row per mechanism and comparable epsilon with a measured attack."""
     fprs = false_positive_rates(results, dataset)
     return [
         _attack_row(run, results, outcome, fprs)
         for outcome in run.of(dataset)
         if outcome.comparable and results.values(*outcome.key, "mia_loss_auc")
     ]
+
+
+def _most_exposed_first(row: AttackRow) -> tuple[bool, float]:
+    """Sort key: the non-private models are the reference and come first."""
+    return math.isfinite(row.epsilon), -row.score
 
 
 def _attack_row(run: RunResults, results: Results, outcome: Outcome, fprs: list[str]) -> AttackRow:
@@ -163,6 +177,7 @@ def _attack_row(run: RunResults, results: Results, outcome: Outcome, fprs: list[
         mechanism=outcome.mechanism,
         trust=outcome.trust,
         epsilon=outcome.epsilon,
+        score=float(np.mean(results.values(*key, "mia_loss_auc"))),
         auc=plus_minus(results.estimate(*key, "mia_loss_auc"), rate),
         ceiling=ceiling if limited else None,
         rates=tuple(reached),
@@ -176,7 +191,7 @@ def _attack_row(run: RunResults, results: Results, outcome: Outcome, fprs: list[
 
 
 def shadow_rows(run: RunResults, results: Results, dataset: str, rates: Sequence[str]) -> list[ShadowRow]:
-    """One row per mechanism and epsilon that was attacked with shadow models."""
+    """Return one row per mechanism and epsilon that was attacked with shadow models."""
     return [
         _shadow_row(results, outcome, rates)
         for outcome in _outcomes_with(run, results, dataset, "mia_lira_auc")
@@ -186,7 +201,7 @@ def shadow_rows(run: RunResults, results: Results, dataset: str, rates: Sequence
 def _shadow_row(results: Results, outcome: Outcome, rates: Sequence[str]) -> ShadowRow:
     key = outcome.key
 
-    def cell(metric: str, form=rate) -> str:
+    def cell(metric: str, form: Callable[[float], str] = rate) -> str:
         values = results.values(*key, metric)
         return form(values[0]) if values else "–"
 
@@ -194,6 +209,7 @@ def _shadow_row(results: Results, outcome: Outcome, rates: Sequence[str]) -> Sha
     return ShadowRow(
         mechanism=outcome.mechanism,
         epsilon=outcome.epsilon,
+        average=cell("mia_lira_auc"),
         lira=f"{cell('mia_lira_auc')} [{cell('mia_lira_auc_low')}, {cell('mia_lira_auc_high')}]",
         others=tuple(cell(f"mia_{name}_auc") for name in OTHERS),
         rates=tuple(cell(f"mia_lira_tpr_at_fpr_{fpr}", percent) for fpr in rates),
@@ -206,7 +222,7 @@ def _shadow_row(results: Results, outcome: Outcome, rates: Sequence[str]) -> Sha
 
 
 def attribute_rows(run: RunResults, results: Results, dataset: str) -> list[AttributeRow]:
-    """One row per mechanism and epsilon of which attributes were inferred."""
+    """Return one row per mechanism and epsilon with a measured attribute inference."""
     return [
         _attribute_row(results, outcome)
         for outcome in _outcomes_with(run, results, dataset, "attribute_advantage")
@@ -230,20 +246,18 @@ def _attribute_row(results: Results, outcome: Outcome) -> AttributeRow:
 
 
 def shadow_coverage(run: RunResults, results: Results, dataset: str) -> str:
-    """On which models attacks with shadow models were run, and on which they were not."""
+    """Tell which models were attacked with shadow models."""
     done = _outcomes_with(run, results, dataset, "mia_lira_auc")
     if not done:
-        return (
-            "Attacks with shadow models were not run here; evaluation.shadows says how many models they get."
-        )
-    whom: dict[str, list[str]] = {}
+        return "No shadow-model attack ran on this dataset. To run them, set evaluation.shadows."
+    targets: dict[str, list[str]] = {}
     for outcome in done:
-        at = whom.setdefault(outcome.mechanism, [])
+        at = targets.setdefault(outcome.mechanism, [])
         at += [plain(outcome.epsilon)] if outcome.private else []
-    words = listing([name + (f" at ε = {', '.join(at)}" if at else "") for name, at in whom.items()])
+    words = listing([name + (f" at ε = {', '.join(at)}" if at else "") for name, at in targets.items()])
     made = [outcome for outcome in run.of(dataset) if outcome.failure is None]
-    rest = "" if len(done) == len(made) else ", and on no other model"
-    return f"Attacks with shadow models were run on {words}{rest}."
+    only = "" if len(done) == len(made) else "only "
+    return f"Shadow-model attacks ran {only}on {words}."
 
 
 def _outcomes_with(run: RunResults, results: Results, dataset: str, metric: str) -> list[Outcome]:
@@ -258,9 +272,9 @@ def draw_roc(
     limit: tuple[float, float] | None,
     attack: Literal["loss", "LiRA"] = "loss",
 ) -> Markup | None:
-    """Log-log ROC of the models at `epsilon` and of the non-private ones; None when no curve was made.
+    """Draw the log-log ROC of the models at `epsilon` and of the non-private models; None if there is no curve.
 
-    `limit` is the (epsilon, delta) between two datasets in which two people have changed places, or None.
+    `limit` is the (epsilon, delta) between two datasets in which two people have swapped places, or None.
     """
     infos = [(outcome, outcome.scores_info) for outcome in outcomes if outcome.scores_info is not None]
     drawn = [(outcome, info.roc if attack == "loss" else info.lira_roc) for outcome, info in infos]
@@ -278,7 +292,7 @@ def draw_roc(
             axes.fill_between(x, ceiling, 1, color=FORBIDDEN, linewidth=0)
             axes.plot(x, ceiling, color=MUTED, linewidth=1.0)
             axes.text(
-                0.03, 0.97, f"beyond the limit at ε = {plain(epsilon)}", transform=axes.transAxes, va="top",
+                0.03, 0.97, f"above the limit at ε = {plain(epsilon)}", transform=axes.transAxes, va="top",
                 fontsize=9, color=INK,
             )  # fmt: skip
         axes.plot(x, x, color=MUTED, linewidth=1.0, linestyle=":")
@@ -306,22 +320,22 @@ def draw_roc(
 
 
 def _above_zero(points: list[tuple[float, float]]) -> np.ndarray:
-    """The part of a ROC that logarithmic axes can show."""
+    """Return the part of a ROC that logarithmic axes can show."""
     curve = np.array(points, dtype=float)
     return curve[(curve[:, 0] > 0) & (curve[:, 1] > 0)]
 
 
 def _widest_limit(results: Results, shown: list[Outcome]) -> tuple[float, float] | None:
-    """The widest region that any of the private models allows; None where nothing is private."""
+    """Return the widest (epsilon, delta) of the private models; None if no model is private."""
     made = [o for o in shown if o.private and o.failure is None]
     claims = [(o.epsilon, o.claimed_delta, results.relation(*o.key)) for o in made]
     return max((swap_guarantee(*claim) for claim in claims), default=None)
 
 
 def _notes(outcomes: list[Outcome], *, shows_counts: bool) -> tuple[str, ...]:
-    """What mechanisms and attacks remarked, each once, with the mechanisms and epsilons that it concerns.
+    """Collect the notes of mechanisms and attacks, each once, with the mechanisms and epsilons that it is about.
 
-    Attacks remark on numbers of records, mechanisms only on what is public.
+    Notes of attacks may contain counts of records; notes of mechanisms contain only public values.
     """
     remarks: dict[str, dict[str, dict[float, None]]] = {}
     for outcome in outcomes:
@@ -330,10 +344,10 @@ def _notes(outcomes: list[Outcome], *, shows_counts: bool) -> tuple[str, ...]:
             said += model.notes
         for note in said:
             remarks.setdefault(note.rstrip("."), {}).setdefault(outcome.mechanism, {})[outcome.epsilon] = None
-    everyone = {outcome.mechanism for outcome in outcomes if outcome.failure is None}
+    every = {outcome.mechanism for outcome in outcomes if outcome.failure is None}
     return tuple(
-        f"All: {note}." if everyone <= set(whom) else f"{_mechanisms_at(whom)}: {note}."
-        for note, whom in remarks.items()
+        f"All mechanisms: {note}." if every <= set(about) else f"{_mechanisms_at(about)}: {note}."
+        for note, about in remarks.items()
     )
 
 

@@ -1,4 +1,4 @@
-"""The audit section: what attacks and replays say of each claim, and whether they would notice a mistake."""
+"""The audit section: the game and the replay of each claim, and whether they detect planted mistakes."""
 
 import math
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from privmix.report.format import count, percent, plain, three_digits
 from privmix.report.run import Outcome, RunResults
 from privmix.report.sections import PageSection
 
-LOWEST = 1 / 30  # of the smallest claim: what is proven below that is drawn there
+LOWEST = 1 / 30  # share of the smallest claim: lower bounds below it are drawn there
 
 
 @dataclass(frozen=True)
 class AuditRow:
-    """One mechanism at one epsilon: the claim beside what attacks prove of it."""
+    """One mechanism at one epsilon: the claim, the lower bound of the game, and the replay."""
 
     mechanism: str
     trust: str
@@ -37,16 +37,16 @@ class AuditRow:
 
 @dataclass(frozen=True)
 class AuditSection(PageSection):
-    """Every claim that was audited, and the mistakes that audits were tried on."""
+    """Every audited claim, and the mistakes that were planted to test the audit."""
 
     rows: tuple[AuditRow, ...]
-    bounds: Markup | None  # what attacks prove, against what is claimed
+    bounds: Markup | None  # chart of the lower bounds over the claims
     defects: defects.DefectMatrix
-    outdated: bool  # whether the audit's code has changed since the defects were measured
+    outdated: bool  # whether the code of the audit has changed since the defects were measured
 
 
 def build(run: RunResults) -> AuditSection | None:
-    """The section; None where nothing was audited."""
+    """Build the section; None if nothing was audited."""
     rows = audit_rows(run)
     if not rows:
         return None
@@ -57,7 +57,7 @@ def build(run: RunResults) -> AuditSection | None:
 
 
 def audit_rows(run: RunResults) -> list[AuditRow]:
-    """One row per private mechanism and epsilon of which anything was audited, over all datasets."""
+    """Return one row per audited private mechanism and epsilon, over all datasets."""
     groups: dict[tuple[str, float], list[Outcome]] = {}
     for outcome in run.outcomes:
         if outcome.private:
@@ -83,8 +83,8 @@ def _row(outcomes: list[Outcome]) -> AuditRow:
         trust=first.trust,
         epsilon=first.epsilon,
         proven=_at_least(best.lower) if best else "–",
-        share=_share(audit) if best else "",
-        runs=f"{audit.runs:,}" if best else "–",
+        share=_share(audit) if audit and best else "",
+        runs=f"{audit.runs:,}" if audit and best else "–",
         by="; ".join(how),
         replayed=_replay_counts(verdicts),
         used=percent(max(shares)) if shares else "–",
@@ -93,7 +93,7 @@ def _row(outcomes: list[Outcome]) -> AuditRow:
 
 
 def _at_least(lower: float) -> str:
-    return f"≥ {three_digits(lower)}" if lower > 0 else "nothing"
+    return f"ε ≥ {three_digits(lower)}" if lower > 0 else "none"
 
 
 def _share(audit: AuditFile) -> str:
@@ -103,12 +103,13 @@ def _share(audit: AuditFile) -> str:
 def _replay_counts(verdicts: list[ReplayVerdict]) -> str:
     if not verdicts:
         return "–"
-    runs, releases = (sum(getattr(verdict, name) for verdict in verdicts) for name in ("runs", "releases"))
-    return f"{count(runs, 'run')}, {count(releases, 'release')}"
+    runs = sum(verdict.runs for verdict in verdicts)
+    measurements = sum(verdict.releases for verdict in verdicts)
+    return f"{count(runs, 'run')}, {count(measurements, 'measurement')}"
 
 
 def draw_bounds(run: RunResults, looks: Mapping[str, Series]) -> Markup | None:
-    """Both axes logarithmic, a line per mechanism; None where nothing was proven of anything."""
+    """Draw the lower bounds over the claims, a line per mechanism; None if the game gave no bound."""
     bounds: dict[str, dict[float, float]] = {}
     for outcome in run.outcomes:
         if outcome.audit is not None and outcome.audit.bounds and outcome.mechanism in looks:
@@ -122,9 +123,7 @@ def draw_bounds(run: RunResults, looks: Mapping[str, Series]) -> Markup | None:
         x = np.array([claims[0] / 2, high])
         axes.fill_between(x, x, high, color=FORBIDDEN, linewidth=0)
         axes.plot(x, x, color=MUTED, linewidth=1.0)
-        axes.text(
-            0.03, 0.97, "more than is claimed", transform=axes.transAxes, va="top", fontsize=9, color=INK
-        )
+        axes.text(0.03, 0.97, "broken claim", transform=axes.transAxes, va="top", fontsize=9, color=INK)
         for name, line in bounds.items():
             look = looks[name]
             found = [max(line[epsilon], low) for epsilon in sorted(line)]
@@ -137,7 +136,7 @@ def draw_bounds(run: RunResults, looks: Mapping[str, Series]) -> Markup | None:
         axes.set_yticks(claims, [plain(claim) for claim in claims])
         axes.minorticks_off()
         axes.set_xlabel("claimed ε")
-        axes.set_ylabel("proven ε, at least")
+        axes.set_ylabel("lower bound on ε")
         names = ", ".join(bounds)
-        label = f"Lower bounds on ε that attacks prove, against the claimed ε, both logarithmic, for {names}."
+        label = f"Lower bounds on ε from the game, over the claimed ε, both axes logarithmic, for {names}."
         return svg(figure, "proven", label)

@@ -1,4 +1,4 @@
-"""The data section: what is known of each dataset, as far as it may be told."""
+"""The data section: what may be shown about each dataset."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class DatasetCard:
     """One dataset."""
 
     entry: Entry
-    material: Material | None  # None where it was not cleaned
+    material: Material | None  # None if the dataset was not cleaned
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class DataSection(PageSection):
 
 
 def build(run: RunResults) -> DataSection:
-    """The section."""
+    """Build the section."""
     return DataSection(
         tuple(DatasetCard(run.entries[name], run.materials.get(name)) for name in run.settings.datasets)
     )

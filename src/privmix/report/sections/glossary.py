@@ -11,16 +11,16 @@ from privmix.report.sections import PageSection
 
 @dataclass(frozen=True)
 class GlossarySection(PageSection):
-    """What the terms mean in this run."""
+    """Mechanisms, methods and terms."""
 
     mechanisms: tuple[MechanismRow, ...]
     methods: tuple[MethodCard, ...]
-    unit: str | None  # whom the models protect
+    unit: str | None  # what the models protect
     badges: dict[Verdict, str]
     meanings: dict[Verdict, str]
 
 
 def build(run: RunResults) -> GlossarySection:
-    """The section."""
+    """Build the section."""
     mechanisms, methods = tuple(mechanism_rows(run)), tuple(method_cards())
     return GlossarySection(mechanisms, methods, protected_unit(run), BADGES, MEANINGS)

@@ -1,14 +1,15 @@
-"""The ledger section: what each mechanism released, and what it costs to publish several models together."""
+"""The ledger section: the measurements of each mechanism, and the joint cost of publishing several models."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.artefacts.privacy_statement import PrivacyStatement
-from privmix.privacy.composition import ReleaseCost, total_cost
+from privmix.privacy.composition import ReleaseCost, TotalCost, total_cost
 from privmix.privacy.ledger import KINDS, Event, SampledGaussian, from_rows
 from privmix.report.format import count, listing, neighbours, odds, plain, three_digits
 from privmix.report.guarantee import MEANINGLESS
-from privmix.report.ledger import ReleaseGroup, claim, exceeds_budget, group, split, theorem
+from privmix.report.ledger import MeasurementGroup, claim, exceeds_budget, group, split, theorem
 from privmix.report.run import Outcome, RunResults
 from privmix.report.sections import PageSection
 
@@ -21,7 +22,7 @@ class LedgerView:
     method: str
     epsilon: float
     parameters: tuple[tuple[str, str], ...]
-    releases: tuple[ReleaseGroup, ...]
+    measurements: tuple[MeasurementGroup, ...]
     total: int
     budget: str
     claim: str
@@ -30,7 +31,15 @@ class LedgerView:
     theorem: str | None
     protects: str
     trust: str
-    split: str | None  # how ε is shared between the coordinates and the answers about attributes
+    split: str | None  # how ε is split between the coordinates and the answers about attributes
+
+
+@dataclass(frozen=True)
+class JointCost:
+    """The cost of publishing several models of one dataset together."""
+
+    short: str  # two sentences
+    details: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class DatasetLedgers:
 
     title: str
     views: tuple[LedgerView, ...]
-    joint_cost: tuple[str, ...]
+    joint_cost: JointCost | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class LedgerSection(PageSection):
 
 
 def build(run: RunResults) -> LedgerSection:
-    """The section."""
+    """Build the section."""
     datasets = []
     for name in run.settings.datasets:
         views = [ledger_view(outcome) for outcome in run.of(name)]
@@ -60,18 +69,18 @@ def build(run: RunResults) -> LedgerSection:
 
 
 def ledger_view(outcome: Outcome) -> LedgerView | None:
-    """The ledger of one outcome, or None where nothing was spent."""
+    """Return the ledger of one outcome, or None if it spent nothing."""
     if outcome.model is None or outcome.model.failure or not outcome.private:
         return None
     privacy = outcome.model.privacy
-    releases = group(privacy.ledger)
+    measurements = group(privacy.ledger)
     return LedgerView(
         mechanism=outcome.mechanism,
         method=outcome.model.method,
         epsilon=outcome.epsilon,
         parameters=tuple((key, str(value)) for key, value in outcome.model.parameters.items()),
-        releases=releases,
-        total=sum(release.count for release in releases),
+        measurements=measurements,
+        total=sum(measurement.count for measurement in measurements),
         budget=f"ε = {plain(privacy.budget_epsilon)}, δ = {plain(privacy.budget_delta)}",
         claim=claim(privacy),
         exceeded=exceeds_budget(privacy),
@@ -83,49 +92,58 @@ def ledger_view(outcome: Outcome) -> LedgerView | None:
     )
 
 
-def joint_cost(run: RunResults, dataset: str) -> tuple[str, ...]:
-    """A sentence for one model of each mechanism at the reference ε, and one for every model behind the page.
+def joint_cost(run: RunResults, dataset: str) -> JointCost | None:
+    """Compute the cost of one model per mechanism at the reference ε, and of every model behind the page.
 
-    Of a single model there is nothing to add up.
+    None if there is at most one model.
     """
-    outcomes = [outcome for outcome in run.of(dataset) if _adds_up(outcome)]
-    once = [
-        _spending(outcome.model.privacy) for outcome in outcomes if outcome.epsilon == run.reference_epsilon
+    models = [
+        (outcome.epsilon, outcome.model)
+        for outcome in run.of(dataset)
+        if outcome.private and outcome.comparable and outcome.model and not outcome.model.failure
     ]
-    every = [_spending(outcome.model.privacy) for outcome in outcomes for _ in outcome.model.models]
-    said = []
+    reference = run.reference_epsilon or math.nan
+    once = [model.privacy for epsilon, model in models if epsilon == reference]
+    every = [model.privacy for _, model in models for _ in model.models]
+    short, details = [], []
     if len(once) > 1:
-        at = plain(run.reference_epsilon)
-        what = f"Made anew with secret noise and published, one model of each mechanism at ε = {at}"
-        said.append(_sentence(what, once, outcomes[0].model.privacy.unit))
+        total = _total(once)
+        what = f"One model per mechanism at ε = {plain(reference)} ({count(len(once), 'model')})"
+        short.append(f"{what} would cost ε = {three_digits(total.epsilon)} in total.")
+        details.append(_sentence(what, once, total))
     if len(every) > max(len(once), 1):
-        what = "Models like all those behind this page, of every mechanism, ε and replicate"
-        said.append(_sentence(what, every, outcomes[0].model.privacy.unit))
-    if said:
-        said.append("The files of this run have no such limit: their seed is known.")
-    nearby = list(dict.fromkeys(o.mechanism for o in run.of(dataset) if o.private and not o.comparable))
-    if said and nearby:
-        said.append(
-            f"{listing(nearby)} {'does' if len(nearby) == 1 else 'do'} not count here: an ε for nearby places does not "
-            "add up with one for any two records."
+        total = _total(every)
+        what = f"All models behind this page, of every mechanism, ε and replicate ({count(len(every), 'model')}),"
+        weak = ", which is no meaningful protection" if total.epsilon > MEANINGLESS else ""
+        short.append(
+            f"All {count(len(every), 'model')} of this run would cost ε = {three_digits(total.epsilon)}{weak}."
         )
-    return tuple(said)
+        details.append(_sentence(what, every, total))
+    if not short:
+        return None
+    details.append(
+        "These costs hold for new models with secret noise. The files of this run have no such limit, because their "
+        "seed is known."
+    )
+    nearby = list(dict.fromkeys(o.mechanism for o in run.of(dataset) if o.private and not o.comparable))
+    if nearby:
+        details.append(
+            f"{listing(nearby)} {'is' if len(nearby) == 1 else 'are'} not included: an ε for nearby places cannot be "
+            "added to an ε for any two records."
+        )
+    return JointCost(" ".join(short), tuple(details))
 
 
-def _adds_up(outcome: Outcome) -> bool:
-    """Whether the outcome has a ledger, for any two records."""
-    made = outcome.model is not None and not outcome.model.failure
-    return outcome.private and outcome.comparable and made
-
-
-def _spending(privacy: PrivacyStatement) -> ReleaseCost:
-    return ReleaseCost(privacy.relation, privacy.epsilon, privacy.delta, _events(privacy))
+def _total(statements: Sequence[PrivacyStatement]) -> TotalCost:
+    """Compose the models, at the sum of their δ."""
+    costs = [ReleaseCost(each.relation, each.epsilon, each.delta, _events(each)) for each in statements]
+    return total_cost(costs, math.fsum(cost.delta for cost in costs))
 
 
 def _events(privacy: PrivacyStatement) -> tuple[Event, ...] | None:
-    """The ledger, where it can be added up in no time; otherwise the claim counts, which is never too little.
+    """Return the ledger if its composition is fast; otherwise None, and the claim counts, which is an upper bound.
 
-    Releases on random samples have exact composition alone, which of hundreds of models would take minutes.
+    Measurements on random samples have only exact composition, which takes minutes for hundreds of models.
     """
     kinds = {row["kind"] for row in privacy.ledger}
     if not kinds <= set(KINDS) or SampledGaussian.kind in kinds:
@@ -133,21 +151,17 @@ def _events(privacy: PrivacyStatement) -> tuple[Event, ...] | None:
     return tuple(from_rows(privacy.ledger))
 
 
-def _sentence(what: str, releases: list[ReleaseCost], unit: str) -> str:
-    """The sum, at the δ that all the claims need one after another."""
-    found = total_cost(releases, math.fsum(release.delta for release in releases))
-    relations = {release.relation for release in releases}
-    added = math.fsum(release.epsilon for release in releases)
-    tighter = three_digits(found.epsilon) != three_digits(added)
-    less = f", less than the {three_digits(added)} that their ε add up to" if tighter else ""
-    protects = neighbours(unit, relations.pop() if len(relations) == 1 else "replace_one")
-    return (
-        f"{what} ({count(len(releases), 'model')}) would cost at most ε = {three_digits(found.epsilon)}, "
-        f"δ = {three_digits(found.delta)} for {protects}{less}. {_odds_sentence(found.epsilon)}"
+def _sentence(what: str, statements: Sequence[PrivacyStatement], total: TotalCost) -> str:
+    relations = {each.relation for each in statements}
+    added = three_digits(math.fsum(each.epsilon for each in statements))
+    less = f" (the sum of their ε is {added})" if added != three_digits(total.epsilon) else ""
+    protects = neighbours(statements[0].unit, relations.pop() if len(relations) == 1 else "replace_one")
+    meaning = (
+        "This is no meaningful protection."
+        if total.epsilon > MEANINGLESS
+        else f"An observer's odds can change by up to {odds(total.epsilon)}."
     )
-
-
-def _odds_sentence(epsilon: float) -> str:
-    if epsilon > MEANINGLESS:
-        return "That is no protection worth the name."
-    return f"An observer's odds could change {odds(epsilon)}."
+    return (
+        f"{what} would cost at most ε = {three_digits(total.epsilon)}, δ = {three_digits(total.delta)} for {protects}"
+        f"{less}. {meaning}"
+    )

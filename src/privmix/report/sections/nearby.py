@@ -1,12 +1,13 @@
-"""The nearby section: mechanisms that hide a place among those nearby.
+"""The nearby section: mechanisms that hide a place among nearby places.
 
-Their ε is for a distance, so they have a table of their own. Between any two records they are private at an ε that is
-as many times larger as the public box is wider than the distance. That one, and not the ε of the sweep, stands beside
-the ε of other mechanisms and limits an attacker who may compare any two records.
+Their ε holds within a distance, so they have their own table. Between any two records, ε is larger by the ratio of the
+width of the public box to this distance. Only this larger ε compares with the ε of other mechanisms and limits an
+attacker who compares any two records.
 """
 
 from dataclasses import dataclass
 
+from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.privacy.ledger import PlanarLaplace, from_rows
 from privmix.report.format import distance, plus_minus, rate, three_digits
 from privmix.report.guarantee import auc_ceiling
@@ -18,7 +19,7 @@ from privmix.report.worst_record import broken_claims
 
 @dataclass(frozen=True)
 class NearbyRow:
-    """One mechanism at one ε: near and far, what it costs and what attackers reach."""
+    """One mechanism at one ε: its ε near and far, its utility and the attacks on it."""
 
     mechanism: str
     epsilon: float
@@ -38,7 +39,7 @@ class NearbyModels:
 
     name: str
     title: str
-    person: str | None  # the most exposed one
+    person: str | None  # the most exposed person
     rows: tuple[NearbyRow, ...]
 
 
@@ -50,7 +51,7 @@ class NearbySection(PageSection):
 
 
 def build(run: RunResults, results: Results) -> NearbySection | None:
-    """The section; None where no mechanism hides places among nearby ones."""
+    """Build the section; None if no mechanism hides places among nearby places."""
     datasets = [
         NearbyModels(name, run.entries[name].title, run.worst_person(name), tuple(rows))
         for name in run.settings.datasets
@@ -60,17 +61,16 @@ def build(run: RunResults, results: Results) -> NearbySection | None:
 
 
 def nearby_rows(run: RunResults, results: Results, dataset: str) -> list[NearbyRow]:
-    """Every such model with a result."""
+    """Return a row for every such model with a result."""
     return [
-        _row(run, results, outcome)
+        _row(run, results, outcome, outcome.model.privacy)
         for outcome in run.of(dataset)
-        if not outcome.comparable and outcome.failure is None
+        if not outcome.comparable and outcome.failure is None and outcome.model
     ]
 
 
-def _row(run: RunResults, results: Results, outcome: Outcome) -> NearbyRow:
+def _row(run: RunResults, results: Results, outcome: Outcome, privacy: PrivacyStatement) -> NearbyRow:
     key = outcome.key
-    privacy = outcome.model.privacy
     noise = next(event for event in from_rows(privacy.ledger) if isinstance(event, PlanarLaplace))
     worst = results.values(*key, "mia_worst_record_auc")
     return NearbyRow(

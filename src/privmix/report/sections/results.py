@@ -1,4 +1,4 @@
-"""The results section: every job as a row or with its reason, and what can be saved from inside the page."""
+"""The results section: one row per job, best first, with the reason where a job has no result; files to save."""
 
 import base64
 import csv
@@ -8,18 +8,18 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields
 
-from privmix.report.format import compact, nats, percent, plain, plus_minus, rate, seconds
+from privmix.report.format import SPACE, compact, percent, plain, plus_minus, rate
 from privmix.report.knowledge import knowledge_share
 from privmix.report.results import Results
 from privmix.report.run import Outcome, RunResults
 from privmix.report.sections import PageSection
 
-MOST = 300_000  # bytes of one file inside the page, so that the page stays small however large the run
+MOST = 300_000  # bytes of one file inside the page: the page stays small for large runs
 
 
 @dataclass(frozen=True)
 class ResultNumbers:
-    """The numbers behind a row of results: means over replicates, None where nothing was measured."""
+    """The numbers behind a row of results: means over replicates, None if nothing was measured."""
 
     delta: float | None = None
     replicates: int | None = None
@@ -41,16 +41,14 @@ class ResultRow:
     mechanism: str
     trust: str
     epsilon: float
-    loglik: str
+    kept: str  # utility kept, in per cent
     gap: str
-    density: str
-    kept: str
     auc: str
-    fit: str
-    privatise: str
+    fit: str  # in seconds
     best: bool
     failure: str | None
-    numbers: ResultNumbers  # the same, to sort by and to save
+    suitable: bool  # whether the mechanism can run on the dataset
+    numbers: ResultNumbers  # for sorting and saving
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,11 @@ class FailureRow:
 
 @dataclass(frozen=True)
 class Attachment:
-    """A file that lies beside the page and, where it is small, also inside it."""
+    """A file beside the page. A small file is also inside the page."""
 
     address: str
     size: int
-    content: str | None  # base64 of its bytes, of its gzip bytes where `packed`; None where it is too large
+    content: str | None  # base64 of the bytes (gzip bytes if `packed`); None if the file is too large
     packed: bool
 
 
@@ -84,7 +82,7 @@ class DatasetResults:
 
 @dataclass(frozen=True)
 class ResultsSection(PageSection):
-    """The results of the run, and the files that hold all of them."""
+    """The results of the run, and the files with all scores."""
 
     datasets: tuple[DatasetResults, ...]
     failures: tuple[FailureRow, ...]
@@ -93,7 +91,7 @@ class ResultsSection(PageSection):
 
     @property
     def script_data(self) -> Mapping[str, object]:
-        """The rows as lines of CSV, and the files."""
+        """Rows as lines of CSV, and the files."""
         return {
             "header": csv_header(),
             "rows": {dataset.name: csv_lines(dataset.name, dataset.rows) for dataset in self.datasets},
@@ -102,7 +100,7 @@ class ResultsSection(PageSection):
 
 
 def build(run: RunResults, results: Results, csv: Attachment, parquet: Attachment) -> ResultsSection:
-    """The section; `csv` and `parquet` are the files with all results."""
+    """Build the section; `csv` and `parquet` are the files with all results."""
     datasets = tuple(
         DatasetResults(name, run.entries[name].title, tuple(result_rows(run, results, name)))
         for name in run.settings.datasets
@@ -111,14 +109,25 @@ def build(run: RunResults, results: Results, csv: Attachment, parquet: Attachmen
 
 
 def result_rows(run: RunResults, results: Results, dataset: str) -> list[ResultRow]:
-    """Every job of a dataset whose ε compares with that of others, failures too."""
+    """Return a row per job whose ε is comparable: non-private first, then by ε; within an ε the best first.
+
+    Jobs without a result come last within their ε. Equal jobs keep the order of the mechanisms.
+    """
     best = _best(run, results, dataset)
     compared = [outcome for outcome in run.of(dataset) if outcome.comparable]
-    return [_result_row(run, results, outcome, outcome in best) for outcome in compared]
+    rows = [_result_row(run, results, outcome, outcome in best) for outcome in compared]
+    return sorted(rows, key=_best_first)
+
+
+def _best_first(row: ResultRow) -> tuple[bool, float, bool, float]:
+    score = row.numbers.gap if row.numbers.gap is not None else row.numbers.loglik
+    if score is None or math.isnan(score):
+        return math.isfinite(row.epsilon), row.epsilon, True, 0.0
+    return math.isfinite(row.epsilon), row.epsilon, False, -score
 
 
 def _best(run: RunResults, results: Results, dataset: str) -> list[Outcome]:
-    """The private outcome with the best held-out likelihood per trust model and epsilon."""
+    """Return the private outcome with the best held-out likelihood per trust model and epsilon."""
     leaders: dict[tuple[str, float], tuple[float, Outcome]] = {}
     for outcome in run.of(dataset):
         value = results.estimate(*outcome.key, "holdout_loglik")
@@ -139,15 +148,13 @@ def _result_row(run: RunResults, results: Results, outcome: Outcome, best: bool)
         mechanism=outcome.mechanism,
         trust=outcome.trust,
         epsilon=outcome.epsilon,
-        loglik=nats(loglik.mean) if loglik else "–",
+        kept="–" if kept is None else compact(percent(max(kept.mean, 0.0))).removesuffix(f"{SPACE}%"),
         gap=plus_minus(gap),
-        density=compact(percent(math.exp(min(gap.mean, 700.0)))) if gap else "–",
-        kept="–" if kept is None else compact(percent(max(kept.mean, 0.0))),
         auc=plus_minus(auc, rate),
-        fit=seconds(fit.mean) if fit else "–",
-        privatise=seconds(privatise.mean) if privatise else "–",
+        fit=f"{fit.mean:,.{2 if fit.mean < 9.995 else 0}f}" if fit else "–",
         best=best,
         failure=outcome.failure,
+        suitable=outcome.model is None or outcome.model.failure is None,
         numbers=ResultNumbers(
             delta=outcome.claimed_delta if loglik else None,
             replicates=loglik.count if loglik else None,
@@ -165,7 +172,7 @@ def _result_row(run: RunResults, results: Results, outcome: Outcome, best: bool)
 
 
 def failure_rows(run: RunResults) -> list[FailureRow]:
-    """All jobs without a result; epsilons of one mechanism with one reason share a row."""
+    """Return all jobs without a result; epsilons of one mechanism with one reason share a row."""
     grouped: dict[tuple[str, str, str], list[float]] = {}
     for outcome in run.outcomes:
         if outcome.failure:
@@ -178,14 +185,14 @@ def failure_rows(run: RunResults) -> list[FailureRow]:
 
 
 def attach(address: str, content: bytes, packed: bool = False) -> Attachment:
-    """The file as the page holds it; the same bytes always make the same page."""
+    """Return the file as the page holds it; the same bytes always give the same page."""
     carried = gzip.compress(content, mtime=0) if packed else content
     inside = base64.b64encode(carried).decode() if len(carried) * 4 / 3 <= MOST else None
     return Attachment(address, len(content), inside, packed)
 
 
 def csv_header() -> str:
-    """First line of the rows that are shown, as CSV."""
+    """Return the header line of the CSV of shown rows."""
     return _csv_line(
         [
             "dataset",
@@ -199,7 +206,7 @@ def csv_header() -> str:
 
 
 def csv_lines(dataset: str, rows: Iterable[ResultRow]) -> tuple[str, ...]:
-    """Each row of a results table as a line of CSV, all digits kept; what was not measured is empty."""
+    """Return each row of a results table as a line of CSV with all digits; a missing value is empty."""
     return tuple(
         _csv_line([dataset, row.mechanism, row.trust, row.epsilon, *astuple(row.numbers), row.failure])
         for row in rows

@@ -1,4 +1,4 @@
-"""The run section: code, machine and versions, what the stages used, and how to make the page again."""
+"""The run section: code, machine, versions, time and memory of the stages, and how to reproduce the run."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ class RunSection(PageSection):
     """Where the results come from."""
 
     provenance: Provenance
-    materials: dict[str, Material | None]  # by dataset; None where it was not cleaned
+    materials: dict[str, Material | None]  # by dataset; None if it was not cleaned
     usage: tuple[StageUsage, ...]
     configuration: str  # YAML
 
 
 def build(run: RunResults) -> RunSection:
-    """The section."""
+    """Build the section."""
     return RunSection(
         provenance=run.provenance,
         materials={name: run.materials.get(name) for name in run.settings.datasets},

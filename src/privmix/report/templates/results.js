@@ -1,4 +1,4 @@
-// Tables of results: a click on a column's name sorts, the fields above filter, and the buttons save files.
+// Tables of results: a click on a column head sorts, the fields above filter, and the buttons save files.
 const tables = [...document.querySelectorAll(".card.results")].map(card => ({
   card, dataset: card.dataset.dataset, body: card.querySelector("tbody"),
   heads: [...card.querySelectorAll("thead th")], rows: [...card.querySelectorAll("tbody tr")],
@@ -6,7 +6,7 @@ const tables = [...document.querySelectorAll(".card.results")].map(card => ({
 const resultsForm = document.getElementById("results-controls");
 bind(resultsForm);
 
-// Letters without case and accents, so that what is typed is found however it is spelt.
+// Letters without case and accents, so that spelling does not matter.
 const folded = text => text.normalize("NFKD").replace(/\p{Mn}/gu, "").toLowerCase();
 const sortKey = dataset => `sort.${dataset}`;
 const NUMBER = /^-?(\d|inf)/;
@@ -26,12 +26,12 @@ const sortTable = ({dataset, heads, rows, body}) => {
   });
   const cell = row => {
     const found = row.cells[column];
-    return !found || found.colSpan > 1 ? "" : found.dataset.value ?? found.textContent; // a reason fills several columns
+    return !found || found.colSpan > 1 ? "" : found.dataset.value ?? found.textContent; // a reason spans several columns
   };
   const order = [...rows];
   if (column !== -1) order.sort((a, b) => {
     const [one, two] = [cell(a), cell(b)];
-    if (known(one) !== known(two)) return known(one) ? -1 : 1; // what was not measured comes last either way
+    if (known(one) !== known(two)) return known(one) ? -1 : 1; // missing values come last in both directions
     return (down ? -1 : 1) * (known(one) ? compared(one, two) : 0);
   });
   body.append(...order);
@@ -39,13 +39,14 @@ const sortTable = ({dataset, heads, rows, body}) => {
 
 const filterTables = () => {
   const words = folded(value("results-words")).split(/\s+/).filter(Boolean);
-  const dataset = value("results-dataset"), at = value("results-epsilon");
+  // An empty choice is the reported ε. The non-private rows stay beside every ε.
+  const dataset = value("results-dataset"), at = value("results-epsilon") || resultsForm.dataset.usual || "all";
   let shown = 0, all = 0;
   for (const table of tables) {
     let here = 0;
     for (const row of table.rows) {
       const text = folded(row.textContent);
-      row.hidden = !((!dataset || dataset === table.dataset) && (!at || at === row.dataset.at)
+      row.hidden = !((!dataset || dataset === table.dataset) && (at === "all" || row.dataset.at === "none" || at === row.dataset.at)
         && words.every(word => text.includes(word)));
       here += !row.hidden;
     }

@@ -6,7 +6,7 @@
   const cards = [...document.querySelectorAll(".entries > li")];
   const sections = [...document.querySelectorAll(".entry")];
   const title = document.title;
-  // Letters without case and accents, so that what is typed is found however it is spelt.
+  // Letters without case and accents, so that spelling does not matter.
   const plain = text => text.normalize("NFKD").replace(/\p{Mn}/gu, "").toLowerCase();
   const words = new Map(cards.map(card => [card, plain(card.dataset.words)]));
 
@@ -23,7 +23,7 @@
       && ["visibility", "source"].every(key => !state.has(key) || card.dataset[key] === state.get(key));
     for (const card of cards) card.hidden = !matches(card);
     const shown = cards.filter(card => !card.hidden);
-    // A printed list is followed by the datasets that it shows.
+    // On paper, the list is followed by its datasets.
     for (const section of sections) section.hidden = !shown.some(card => card.dataset.name === section.id);
     document.querySelector(".nothing").hidden = shown.length > 0;
     const all = `${cards.length} ${cards.length === 1 ? "dataset" : "datasets"}`;
@@ -43,7 +43,7 @@
       const state = new URLSearchParams(query);
       for (const field of fields) {
         field.value = state.get(field.dataset.key) ?? "";
-        if (field.selectedIndex === -1) field.selectedIndex = 0; // a value that the list does not have
+        if (field.selectedIndex === -1) field.selectedIndex = 0; // not an option of the list
       }
       filter();
     }
