@@ -8,6 +8,7 @@ import yaml
 from snakemake.utils import update_config
 
 from privmix.artefacts.clean import read_clean_info
+from privmix.catalog.entry import find_entry
 from privmix.catalog.sources import acquire
 from privmix.clean import ENTRY_SECTIONS
 from privmix.clean.persons import load_or_create_key
@@ -38,7 +39,9 @@ def verify(arguments: argparse.Namespace) -> None:
 
 def make(arguments: argparse.Namespace) -> None:
     """Make a release of one dataset and print what was made and what it cost."""
-    planned = plan.make_plan(read_configuration(CONFIGURATION, arguments.configfile, arguments.dataset))
+    configuration = read_configuration(CONFIGURATION, arguments.configfile, arguments.dataset)
+    find_entry(arguments.dataset, configuration.get("catalog_dirs") or ["data/catalog"])  # the clearest message first
+    planned = plan.make_plan(configuration)
     settings = planned.settings
     if arguments.mechanism not in planned.mechanisms:
         raise UserError(
