@@ -79,5 +79,7 @@ def choose_threshold(training: PairedScores, runs: int, delta: float, alpha: flo
     between = (values[1:] + values[:-1]) / 2 if len(values) > 1 else values
     if not len(between):
         return 0.0
-    expected = ((errors + 0.5) / (len(training) + 1) * runs for errors in error_counts(training, between))
-    return float(between[np.argmax(clopper_pearson_bound(*expected, runs, delta, alpha))])
+    alarms, misses = (
+        (errors + 0.5) / (len(training) + 1) * runs for errors in error_counts(training, between)
+    )
+    return float(between[np.argmax(clopper_pearson_bound(alarms, misses, runs, delta, alpha))])

@@ -138,6 +138,8 @@ def _noise_change(entries: Sequence[RecordedEvent]) -> float:
 
 
 def _same_output(run: RecordedRun, output: Release | Reports | None) -> bool:
+    assert run.output is not None  # both runs are complete
+    assert output is not None
     return all(before == after for _, before, after in output_parts(run.output, output))
 
 
@@ -185,6 +187,7 @@ def play_game(
         record_run(mechanism, records, first.spec, budget, randomness(0))
         for records in (first.mine, first.other)
     ]
+    assert tried[0].output is not None  # the run is complete
     claim = claim_between_units(mechanism, tried[0].output)
     gaussian = all(isinstance(entry.event, Gaussian) for each in tried for entry in each.recording.entries)
     table = GameRunner(mechanism, budget, randomness, max(len(each.recording.entries) for each in tried))

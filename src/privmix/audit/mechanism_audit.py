@@ -67,7 +67,7 @@ def replay_kinds(
     return ReplayVerdict(
         runs=sum(verdict.runs for verdict in verdicts),
         releases=sum(verdict.releases for verdict in verdicts),
-        used=max(verdict.used for verdict in verdicts),
+        used=max(verdict.used for verdict in verdicts if verdict.used is not None),
         findings=list(dict.fromkeys(finding for verdict in verdicts for finding in verdict.findings)),
         noise=verdicts[0].noise,
     )

@@ -258,7 +258,8 @@ def _agreement_scores(some: list[NoiseDraw], rng: np.random.Generator) -> Iterat
         common = min(len(own.noise), len(other.noise))
         true = own.noise[:common][other.noise[:common]]
         if len(true):
-            yield binomial_to_normal(np.count_nonzero(true), len(true), own.law.truth, rng)
+            assert isinstance(own.law, OracleNoise)
+            yield binomial_to_normal(int(np.count_nonzero(true)), len(true), own.law.truth, rng)
 
 
 def window_hashes(numbers: np.ndarray) -> np.ndarray:
@@ -284,7 +285,7 @@ def low_bit_findings(tape: Recording) -> list[str]:
     for entry in tape.entries:
         if isinstance(entry.law, CONTINUOUS_NOISE):
             steps = np.asarray(entry.released) / STEP
-            off = np.count_nonzero(steps != np.rint(steps))
+            off = int(np.count_nonzero(steps != np.rint(steps)))
             if off:
                 found[entry.event.label] = found.get(entry.event.label, 0) + off
     return [

@@ -289,11 +289,13 @@ def output_parts(mine: Release | Reports, other: Release | Reports) -> Iterable[
     yield "ledger", list(mine.events), list(other.events)
     yield "claim", mine.claim, other.claim
     if isinstance(mine, Reports):
+        assert isinstance(other, Reports)
         yield "questions asked", dict(mine.asked), dict(other.asked)
         yield "names of reports", list(mine.columns), list(other.columns)
         for name in mine.columns:
             yield f"reports {name!r}", mine.columns[name].tobytes(), other.columns[name].tobytes()
     else:
+        assert isinstance(other, Release)
         stored = [each.to_artefact(0, 0.0) for each in (mine, other)]
         for name in FittedModel.model_fields:
             before, after = (each.model_dump_json(include={name}) for each in stored)

@@ -227,6 +227,7 @@ def _check_ledger(
 ) -> None:
     """The ledger has what was released, and adds up to the claim."""
     tape, output = run.recording, run.output
+    assert output is not None  # the run is complete
     released, events, claim = [entry.event for entry in tape.entries], list(output.events), output.claim
     for kind in tape.unaccounted:
         found.add(
@@ -277,6 +278,7 @@ def _compare(
 ) -> float:
     """The share of the claim that this pair uses; what does not hold is added to what was found."""
     unit = mechanism.relation(pair.spec).unit
+    assert run.output is not None  # the run is complete
     try:
         mine, other = replay_pair(mechanism, run, pair, budget, whole=whole)
     except Exception as error:  # whatever it is: fixed releases do not fit the other records
@@ -291,6 +293,7 @@ def _compare(
         )
         return math.inf
     if whole:
+        assert other.output is not None
         _check_output(run.output, other.output, unit, pair, found)
     seen: list[MeasuredDistance] = []
     for before, after in zip(mine.entries, other.entries, strict=True):

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pydantic.dataclasses
 from pydantic import ConfigDict
+from pydantic.fields import FieldInfo
 
 from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
@@ -21,7 +22,7 @@ from privmix.artefacts.private import PrivateInfo
 from privmix.errors import UserError
 from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Observations, compress, floor_covariances, observe
-from privmix.privacy.accounting import Budget, Claim
+from privmix.privacy.accounting import Budget, Claim, Theorem
 from privmix.privacy.ledger import Event, from_rows
 from privmix.privacy.noise import NoiseSource, SeededNoise, stream
 from privmix.privacy.sensitivity import Neighbours, Unit
@@ -47,10 +48,11 @@ class Records:
     def concatenate(cls, parts: Sequence["Records"]) -> "Records":
         """The records of all parts; whose they are is known if it is of every part."""
         codes = {name: np.concatenate([part.codes[name] for part in parts]) for name in parts[0].codes}
-        persons = [part.persons for part in parts]
-        known = all(each is not None for each in persons)
+        persons = [part.persons for part in parts if part.persons is not None]
         return cls(
-            np.concatenate([part.points for part in parts]), codes, np.concatenate(persons) if known else None
+            np.concatenate([part.points for part in parts]),
+            codes,
+            np.concatenate(persons) if len(persons) == len(parts) else None,
         )
 
     def select(self, rows: np.ndarray) -> "Records":
@@ -226,6 +228,7 @@ class Release:
 class Mechanism:
     """Base of all mechanisms."""
 
+    __pydantic_fields__: ClassVar[dict[str, FieldInfo]]  # from `mechanism_dataclass`
     trust: ClassVar[Trust] = "central"
     # Whether each record is randomised (`privatise`) before anyone stores it; `fit` then sees the reports alone.
     randomises_records: ClassVar[bool] = False
@@ -236,7 +239,7 @@ class Mechanism:
     fits_together: ClassVar[bool] = False
 
     @property
-    def accountant(self) -> str:
+    def accountant(self) -> Theorem:
         """The composition under which the ledger is added up."""
         return "linear"
 
@@ -248,7 +251,7 @@ class Mechanism:
         """Randomise each record on its own (local mechanisms)."""
         raise NotImplementedError(f"{type(self).__name__} has no privatise stage")
 
-    def fit(self, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+    def fit(self, view: Any, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """The mixture, with the ledger of what was released to get it."""
         raise NotImplementedError
 

@@ -48,5 +48,5 @@ def build(method: str, parameters: dict[str, Any], where: str = "mechanism") -> 
     try:
         return chosen(**parameters)
     except ValidationError as error:
-        known = [field.validation_alias or name for name, field in chosen.__pydantic_fields__.items()]
+        known = [str(field.validation_alias or name) for name, field in chosen.__pydantic_fields__.items()]
         raise to_user_error(error, where, [*known, "method"]) from error

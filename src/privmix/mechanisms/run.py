@@ -26,6 +26,7 @@ def fit(
     """The mechanism's release; the number of Gaussians is chosen first, from its budget, where that is asked for."""
     if not spec.candidates or mechanism.chooses_components:
         return mechanism.fit(view, spec, budget, rng)
+    assert isinstance(view, Records), "local mechanisms choose the number of components themselves"
     ledger, price = Ledger(), spec.choice_share * budget.epsilon
     chosen = component_choice.choose_components(
         view,
@@ -108,6 +109,7 @@ class MechanismJob:
 
         A release has no seed, and draws from `release.make.exact_randomness`.
         """
+        assert self.seed is not None, "a release draws from exact_randomness"
         settings = compact_json({"method": self.method, **self.parameters})
         budget = (self.budget.epsilon, self.budget.delta)
         public = (domain.unit, domain.relation, domain.max_records_per_person, domain.rows)

@@ -139,8 +139,8 @@ CHANGES = (
         "tests/mechanisms/test_mechanism_report_shuffle.py::test_a_killed_process_leaves_nothing",
         (
             "mechanisms/shared/report_shuffle.py",
-            "tempfile.SpooledTemporaryFile(max_size=most, dir=folder)",
-            "tempfile.NamedTemporaryFile(dir=folder)",
+            "tempfile.SpooledTemporaryFile(max_size=most, dir=place)",
+            "tempfile.NamedTemporaryFile(dir=place)",
         ),
     ),
     # Randomized response.

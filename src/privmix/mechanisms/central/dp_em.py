@@ -38,7 +38,7 @@ from privmix.mixture import em, kernel, standardised_moments
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Observations, Prior, estimate, symmetric_matrix
 from privmix.privacy import noise, sensitivity
-from privmix.privacy.accounting import Budget, Composition, claim
+from privmix.privacy.accounting import Budget, Composition, Theorem, claim
 from privmix.privacy.calibration import Share, equal_shares
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.sensitivity import Neighbours
@@ -60,7 +60,7 @@ class DpEm(Mechanism):
     iterations: Annotated[int, Field(ge=1)] = 10
 
     @property
-    def accountant(self) -> str:
+    def accountant(self) -> Theorem:
         """The composition theorem."""
         return self.composition
 

@@ -20,6 +20,7 @@ the optimum next to its start; from a public start on clumped data that is a poo
 dimension, and at person level costs nothing more than the clipping of a person's sum.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any
@@ -40,7 +41,7 @@ from privmix.mechanisms.shared.reference import fit_reference, mixture_values
 from privmix.mixture import em, gradient
 from privmix.mixture.model import Mixture
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import noise_multipliers_by_share, sampled_noise_multiplier
 from privmix.privacy.ledger import Gaussian, Ledger
 
@@ -61,7 +62,7 @@ class DpSgd(Mechanism):
     reference_share: Annotated[float, Field(ge=0, lt=1)] = 0.3
 
     @property
-    def accountant(self) -> str:
+    def accountant(self) -> Theorem:
         """Loss distributions, or one Gaussian."""
         return "exact"
 
@@ -79,7 +80,7 @@ class DpSgd(Mechanism):
         for_reference = whole[0] if share else None
         if rate == 1.0:
             return for_reference, whole[-1]
-        beside = (Gaussian("", for_reference),) if share else ()
+        beside = () if for_reference is None else (Gaussian("", for_reference),)
         return for_reference, sampled_noise_multiplier(rate, self.steps, budget, beside)
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
@@ -109,7 +110,7 @@ class DpSgd(Mechanism):
         transcript: list[dict[str, Any]] = [{"start": mixture_values(mixture)}]
         for step in range(self.steps):
             released = _measure_gradient(
-                lambda chosen, at=mixture: units.total(at, norm, chosen),
+                functools.partial(units.total, mixture, norm),
                 len(units),
                 rate=rate,
                 sensitivity=reach,
@@ -188,7 +189,7 @@ def _measure_gradient(
     ledger: Ledger,
 ) -> np.ndarray:
     """The noisy sum over a sample of the units, or over all of them."""
-    common = {
+    common: dict[str, Any] = {
         "sensitivity": sensitivity,
         "noise_multiplier": noise_multiplier,
         "source": source,

@@ -47,7 +47,7 @@ from privmix.mechanisms.shared.joint_moments import Refinement, predicted_loss, 
 from privmix.mixture import em
 from privmix.mixture.model import Mixture
 from privmix.mixture.search import reduce_components, split_components
-from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import equal_shares
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.sensitivity import Neighbours
@@ -97,7 +97,7 @@ class NoisyMoments(Mechanism):
     iterations: Annotated[int, Field(ge=1)] | None = None
 
     @property
-    def accountant(self) -> str:
+    def accountant(self) -> Theorem:
         """Gaussian releases compose exactly."""
         return "exact"
 

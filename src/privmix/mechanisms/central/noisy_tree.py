@@ -70,7 +70,7 @@ class NoisyTree(SynopsisMechanism):
         )
         counts = count_within(ordered, halving.depth, *shape.leaves())
         reach = sensitivity.counts(neighbours)
-        common = {
+        common: dict[str, Any] = {
             "source": source,
             "ledger": ledger,
             "label": "leaf counts",

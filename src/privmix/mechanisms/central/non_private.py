@@ -1,6 +1,6 @@
 """EM on the records themselves: the ceiling of accuracy, and no privacy at all."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -54,9 +54,13 @@ class NonPrivate(Mechanism):
             return [max(fits, key=lambda fit: fit.log_likelihood) for fits in zip(*searches, strict=True)]
 
         found = {number: searched(number) for number in spec.candidates or (spec.n_components,)}
+
+        def of_subset(subset: int) -> Callable[[int], FitResult]:
+            return lambda number: found[number][subset]
+
         return [
-            _to_release(best_fit(spec, lambda number, i=i: found[number][i], records=mask.sum()))
-            for i, mask in enumerate(subsets)
+            _to_release(best_fit(spec, of_subset(subset), records=mask.sum()))
+            for subset, mask in enumerate(subsets)
         ]
 
 

@@ -41,7 +41,7 @@ from privmix.mixture import deviation, kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Observations, Parameters, estimates, observe
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import noise_multipliers_by_share
 from privmix.privacy.ledger import Ledger
 
@@ -60,7 +60,7 @@ class OutputNoise(Mechanism):
     reference_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
     @property
-    def accountant(self) -> str:
+    def accountant(self) -> Theorem:
         """Gaussian releases compose exactly."""
         return "exact"
 
@@ -110,7 +110,8 @@ class OutputNoise(Mechanism):
             label="sum over blocks",
         )
         shrunk, factors = shrink(released / blocks, for_sum * 2 * self.radius / blocks)
-        mixture = project_to_box(*deviation.apply_deviation(about, shrunk, LEAST_VARIANCE), spec)
+        weights, means, covariances = deviation.apply_deviation(about, shrunk, LEAST_VARIANCE)
+        mixture = project_to_box(weights, means, covariances, spec)
         transcript = [
             {
                 "reference": mixture_values(about),

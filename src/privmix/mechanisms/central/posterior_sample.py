@@ -53,7 +53,7 @@ from privmix.mechanisms.shared.reference import fit_reference, mixture_values
 from privmix.mixture.model import Mixture
 from privmix.mixture.posterior import ConjugatePrior, Posterior, posterior, simulate_noise
 from privmix.mixture.standardised_moments import clipped_variance
-from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import noise_multipliers_by_share
 from privmix.privacy.ledger import Ledger
 
@@ -71,7 +71,7 @@ class PosteriorSample(Mechanism):
     reference_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
     @property
-    def accountant(self) -> str:
+    def accountant(self) -> Theorem:
         """Gaussian releases compose exactly."""
         return "exact"
 
@@ -191,7 +191,7 @@ class NoisyPosterior:
         """As many draws of noise of the law that the release had."""
         released = self.released
         deviations = (released.count_deviation, released.sum_deviation, released.square_deviation)
-        return simulate_noise(count, *self.about.means.shape, deviations, rng)
+        return simulate_noise(count, self.about.n_components, self.about.dimensions, deviations, rng)
 
     def _place(self, shifts: np.ndarray) -> np.ndarray:
         """Standardised means (..., K, d), within the radius, in the coordinates of the records."""

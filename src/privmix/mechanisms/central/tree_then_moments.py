@@ -26,7 +26,7 @@ from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spe
 from privmix.mechanisms.central.noisy_tree import NoisyTree
 from privmix.mechanisms.shared.joint_moments import average_mixtures, predicted_loss, refine
 from privmix.mixture.model import Mixture
-from privmix.privacy.accounting import Budget, claim, gaussian_mu
+from privmix.privacy.accounting import Budget, Theorem, claim, gaussian_mu
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.sensitivity import Neighbours
 
@@ -44,7 +44,7 @@ class TreeThenMoments(Mechanism):
     searches: Annotated[int, Field(ge=1)] = 8
 
     @property
-    def accountant(self) -> str:
+    def accountant(self) -> Theorem:
         """Pure and Gaussian releases, each kind by itself."""
         return "split"
 

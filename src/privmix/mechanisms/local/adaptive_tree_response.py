@@ -89,14 +89,15 @@ class AdaptiveTreeResponse(LocalMechanism):
         """One answer per record, in the round that it drew; and what each round was asked."""
         halving = halvings(spec, "adaptive_tree_response")
         first, rounds = schedule(halving.depth, plan)
-        survey = Survey(np.ones(rounds), epsilon=plan.budget.epsilon, source=source, label="round and part")
+        survey = Survey([1.0] * rounds, epsilon=plan.budget.epsilon, source=source, label="round and part")
         ledger = Ledger()
         with open_spools(rounds, folder) as waiting, open_spools(rounds, folder) as answered:
             for records in parts:
                 ledger = Ledger()
                 turns = survey.deal(len(records), ledger)
                 distribute_rows(waiting_rows(records, halving, spec, plan, source, ledger), turns, waiting)
-            asked, said = [Partition.even(first, halving.depth)], []
+            asked = [Partition.even(first, halving.depth)]
+            said: list[ShareEstimates] = []
             for turn in range(rounds):
                 if turn:
                     asked.append(next_question(asked, said, split_threshold(rounds, plan)))

@@ -83,7 +83,7 @@ class TreeResponse(LocalMechanism):
         """One answer per record, at the level that it drew."""
         halving, depths, oracles = self.questions(spec, plan)
         survey = Survey(
-            np.ones(len(depths)), epsilon=plan.budget.epsilon, source=source, label="level and part"
+            [1.0] * len(depths), epsilon=plan.budget.epsilon, source=source, label="level and part"
         )
         codes, turns = halving.codes(points), survey.deal(len(points), ledger)
         rows = np.empty(len(points), dtype=row_type(oracles))

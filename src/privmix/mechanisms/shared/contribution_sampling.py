@@ -28,7 +28,7 @@ def sample_records(parts: Iterable[Records], each: int, *, source: NoiseSource) 
             kept = np.zeros(len(records), dtype=bool)  # each once: whoever has fewer may have more to come
             kept[shuffle.pick_rows(records.owners, keys, each)] = True
             held = [(records.select(kept), keys[kept])]
-            most = max(PART, GROWTH * np.count_nonzero(kept))
+            most = max(PART, GROWTH * int(np.count_nonzero(kept)))
     if held:
         records, keys = _concatenate(held)
         rows = shuffle.pick_rows(records.owners, keys, each).ravel()

@@ -29,8 +29,9 @@ def open_spools(number: int, folder: Path | None) -> Iterator[list["Spool"]]:
     """So many, gone when the block ends; without a folder for their files all rows stay in memory."""
     with ExitStack() as files:
         most = 0 if folder is None else FEW  # 0 is no limit
+        place = None if folder is None else str(folder)
         yield [
-            Spool(files.enter_context(tempfile.SpooledTemporaryFile(max_size=most, dir=folder)))
+            Spool(files.enter_context(tempfile.SpooledTemporaryFile(max_size=most, dir=place)))
             for _ in range(number)
         ]
 
@@ -74,7 +75,7 @@ def as_rows(columns: Mapping[str, np.ndarray]) -> np.ndarray:
 
 def as_columns(rows: np.ndarray) -> dict[str, np.ndarray]:
     """The fields of rows."""
-    return {name: rows[name] for name in rows.dtype.names}
+    return {name: rows[name] for name in rows.dtype.names or ()}
 
 
 class Shuffler:
