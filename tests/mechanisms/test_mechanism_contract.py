@@ -62,7 +62,7 @@ def test_people_are_counted_where_they_are_the_unit():
     records = Records(np.zeros((4, 2)), {}, np.array([7, 3, 7, 9], dtype=np.uint64))
     assert records.units("person").tolist() == [1, 0, 1, 2]
     assert records.units("record").tolist() == [0, 1, 2, 3]
-    with pytest.raises(UserError, match="whose each record is"):
+    with pytest.raises(UserError, match="the person of each record"):
         Records(np.zeros((4, 2))).units("person")
 
 

@@ -213,7 +213,7 @@ def test_a_note_tells_when_fewer_gaussians_were_fitted():
     release = QUICK.fit(
         Records(np.zeros((1, 2))), _spec(n_components=500, rows=1), Budget(1e-3, 0.0), seeded_randomness(1)
     )
-    assert any("of 500 Gaussians were fitted" in note for note in release.notes)
+    assert any("of the 500 requested components" in note for note in release.notes)
 
 
 def test_too_many_coordinates_and_a_missing_delta_are_refused_with_a_remedy():

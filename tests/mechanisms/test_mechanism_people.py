@@ -190,7 +190,7 @@ def test_randomized_response_asks_several_times_at_a_large_budget_and_others_onc
 
 def test_whose_a_record_is_must_be_known():
     spec, budget = people()
-    with pytest.raises(UserError, match="whose each record is"):
+    with pytest.raises(UserError, match="the person of each record"):
         RandomizedResponse().privatise(Records(clusters(30)), spec, budget, seeded_randomness(1))
 
 

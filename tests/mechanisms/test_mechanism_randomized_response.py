@@ -264,7 +264,7 @@ def test_no_more_gaussians_than_the_reports_support():
             RandomizedResponse(), records, spec, Budget(epsilon, 0.0), seeded_randomness(3, epsilon)
         )
         used[epsilon] = release.mixture.n_components
-        said = f"support {used[epsilon]} of 10 Gaussians"
+        said = f"support {used[epsilon]} of the 10 requested components"
         assert any(said in note for note in release.notes) == (used[epsilon] < 10)
     assert used[0.02] == 1
     assert used[6.0] >= 3
@@ -288,7 +288,7 @@ def test_a_mixture_of_noise_says_so():
 
 def test_more_coordinates_than_a_grid_can_bear_are_a_sentence():
     spec = make_spec(rows=2000, dimensions=5)
-    with pytest.raises(MechanismFailure, match="up to 4 coordinates, and made has 5"):
+    with pytest.raises(MechanismFailure, match="up to 4 coordinates, but made has 5"):
         run(RandomizedResponse(), Records(clusters(2000, 5)), spec, Budget(2.0, 0.0), seeded_randomness(1))
 
 

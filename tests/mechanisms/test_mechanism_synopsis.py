@@ -73,7 +73,7 @@ def test_no_more_components_than_boxes_with_a_count():
     assert _chosen(synopsis, [6, 7]) == 2
     fit, notes = synopsis.fit(make_spec(5), rng=np.random.default_rng(1), searches=1)
     assert fit.mixture.n_components == 2
-    assert any("2 of 5 Gaussians" in note for note in notes)
+    assert any("2 of the 5 requested components" in note for note in notes)
 
 
 def test_more_searches_never_end_lower():

@@ -154,7 +154,7 @@ CHANGES = (
         OF_RESPONSE + "::test_what_is_asked_does_not_depend_on_the_records",
         (
             RESPONSE,
-            '        """One report for each record."""',
+            '        """Return one report for each record."""',
             "        plan = replace(plan, reports=len(points) ** 2)",
         ),
     ),

@@ -1,4 +1,4 @@
-"""EM on the records themselves: the ceiling of accuracy, and no privacy at all."""
+"""EM on the records themselves: the most accurate fit, without any privacy."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, ClassVar
@@ -22,7 +22,7 @@ from privmix.privacy.accounting import Budget, Claim
 
 @mechanism_dataclass
 class NonPrivate(Mechanism):
-    """The best of several searches by training likelihood; nothing about it is private."""
+    """The best of several `searches` by training likelihood. Nothing about it is private."""
 
     private: ClassVar[bool] = False
     chooses_components: ClassVar[bool] = True
@@ -31,7 +31,7 @@ class NonPrivate(Mechanism):
     searches: Annotated[int, Field(ge=1)] = 1
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """Full search on the records, covariances floored by the public resolution like everybody's."""
+        """Run the full search on the records, with covariances floored by the public resolution."""
 
         def searched(number: int) -> FitResult:
             fits = (
@@ -44,7 +44,7 @@ class NonPrivate(Mechanism):
     def fit_many(
         self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
-        """The same search on every subset, side by side; all streams are spawned from this one."""
+        """Run the same search on all subsets together. All streams are spawned from this one."""
 
         def searched(number: int) -> list[FitResult]:
             searches = [
