@@ -37,5 +37,5 @@ def test_one_number_off_the_lattice_is_enough():
     (entry,) = tape.entries
     entry.released[7] += 2.0**-22
     (sentence,) = low_bit_findings(tape)
-    assert sentence.startswith("cell counts: 1 released numbers")
+    assert sentence.startswith("cell counts: 1 measured numbers")
     assert np.isfinite(entry.released).all()

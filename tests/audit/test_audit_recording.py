@@ -137,9 +137,9 @@ def test_a_sampled_unit_can_be_put_into_every_sample():
 def test_a_mechanism_that_goes_another_way_is_named():
     source = SeededNoise(np.random.Generator(np.random.PCG64(1)))
     witness = RecordingNoise(source)
-    with pytest.raises(ReplayMismatch, match="draw more"):
+    with pytest.raises(ReplayMismatch, match="extra draw"):
         ReplayedNoise(witness.recording, source).uniform((3,))
-    with pytest.raises(ReplayMismatch, match="outside of a release"):
+    with pytest.raises(ReplayMismatch, match="outside of a measurement"):
         ReplayedNoise(witness.recording, source).add_laplace(np.zeros(3), 1.0)
     assert math.isclose(ReplayedNoise(witness.recording, source).rounding(3, 2), 0.0)
 

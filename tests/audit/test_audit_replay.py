@@ -135,7 +135,7 @@ def test_forgotten_iterations_are_found_in_the_ledger_and_by_what_one_record_use
     _claiming(monkeypatch)
     verdict = _verdict(ForgetsT(iterations=20), relation="add_remove")
     _found(verdict, "the ledger adds up to ε =")
-    _found(verdict, "releases together, but ε = 1 is claimed")
+    _found(verdict, "measurements together, but ε = 1 is claimed")
     assert verdict.used > 1.5
 
 
@@ -150,8 +150,8 @@ class Shortens(ForgetsT):
 def test_a_ledger_shorter_than_what_was_released_is_found(monkeypatch):
     _claiming(monkeypatch)
     verdict = _verdict(Shortens(iterations=20), relation="add_remove")
-    _found(verdict, "the ledger does not have what was released")
-    _found(verdict, "releases together, but ε = 1 is claimed")
+    _found(verdict, "the ledger does not match the measurements")
+    _found(verdict, "measurements together, but ε = 1 is claimed")
 
 
 class Boasts(type(make_mechanism("dp_em"))):
@@ -176,7 +176,7 @@ class Leaks(type(make_mechanism("dp_em"))):
 
 def test_what_gets_out_beside_the_releases_is_found():
     verdict = _verdict(Leaks())
-    _found(verdict, "with all releases held fixed, one record (opposite corners) changes the notes")
+    _found(verdict, "with all measurements held fixed, one record (opposite corners) changes the notes")
     assert len(verdict.findings) == 1
 
 
@@ -204,7 +204,7 @@ class Noisy(type(make_mechanism("dp_em"))):
 def test_noise_outside_of_a_release_is_found():
     verdict = _verdict(Noisy())
     (sentence,) = verdict.findings
-    assert sentence.startswith("laplace noise is drawn outside of a release")
+    assert sentence.startswith("laplace noise is drawn outside of a measurement")
 
 
 def test_a_start_on_the_data_is_found(monkeypatch):
@@ -256,7 +256,7 @@ def test_releases_whose_number_depends_on_the_records_are_found():
             corner = int((view.points[:, 0] > 0.7).sum())
             return super(Stops, dataclasses.replace(self, iterations=3 + corner)).fit(view, spec, budget, rng)
 
-    _found(_verdict(Stops()), "there are fewer releases")
+    _found(_verdict(Stops()), "there are fewer measurements")
 
 
 class Repeats(SeededNoise):
