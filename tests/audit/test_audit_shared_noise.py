@@ -1,4 +1,4 @@
-"""Noise that artefacts share is found at any scale and offset, in coins too; fresh noise never is."""
+"""Noise that artefacts share is found at any scale and offset, and in coins; fresh noise never is."""
 
 import numpy as np
 
