@@ -1,4 +1,4 @@
-"""Bounds on ε: theorems turned round exactly, and confidence that holds where it is known what is true."""
+"""Bounds on ε: theorems inverted exactly, and confidence that holds where the truth is known."""
 
 import math
 
@@ -71,7 +71,7 @@ def test_the_area_leaves_out_pairs_that_share_their_noise():
     assert variance == pytest.approx(29 / 30 * np.square(np.array(left_out) - np.mean(left_out)).sum())
 
 
-def test_theorems_are_turned_round():
+def test_theorems_are_inverted():
     for epsilon in (0.1, 1.0, 5.0):
         mu = gaussian_mu(epsilon, 1e-6)
         assert bounds.gaussian_epsilon_bound(stats.norm.cdf(mu / math.sqrt(2)), 1e-6) == pytest.approx(
@@ -85,13 +85,13 @@ def test_theorems_are_turned_round():
 
 
 def test_the_gaussian_theorem_is_wrong_on_a_randomised_response():
-    """Which is why it is asked of Gaussian ledgers alone."""
+    """So it is used only for Gaussian ledgers."""
     tight = math.e / (1 + math.e)
     assert bounds.pure_epsilon_bound(tight, 0.0) == pytest.approx(1.0)
     assert bounds.gaussian_epsilon_bound(tight, 1e-6) == pytest.approx(4.18, abs=0.01)
 
 
-def test_errors_that_never_happen_prove_what_clopper_and_pearson_say():
+def test_runs_without_errors_prove_the_clopper_pearson_bound():
     for runs in (20, 300):
         upper = 1 - (ALPHA / 2) ** (1 / runs)
         found = bounds.clopper_pearson_bound(np.array([0]), np.array([0]), runs, 1e-6, ALPHA)
@@ -107,7 +107,7 @@ def test_a_rate_is_bounded_as_by_scipy():
     assert found == pytest.approx(math.log((1 - upper[1]) / upper[0]))
 
 
-def test_the_threshold_stands_where_worlds_are_apart():
+def test_the_threshold_separates_the_worlds():
     sides, _ = response(2.0, 100, _generator(3), coupled=True)
     assert -1 < bounds.choose_threshold(sides, 300, 0.0, ALPHA) < 1
     same = PairedScores(np.zeros(30), np.zeros(30))
@@ -126,7 +126,7 @@ LAWS = [gaussian, response, many_answers, laplace]
 @pytest.mark.parametrize("coupled", [True, False], ids=["shared noise", "own noise"])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_the_area_is_as_large_as_its_bound_says(law, epsilon, coupled):
+def test_the_auc_bound_holds_at_its_confidence(law, epsilon, coupled):
     """Fails with probability below 2e-5 if the bounds are as wrong as they may be."""
     rng, wrong = _generator(4, int(10 * epsilon), LAWS.index(law), coupled), 0
     for repetition in range(REPETITIONS):
@@ -136,14 +136,14 @@ def test_the_area_is_as_large_as_its_bound_says(law, epsilon, coupled):
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_the_areas_that_are_taken_for_true_are(law):
+def test_the_true_aucs_are_correct(law):
     sides, true = law(1.0, 400_000, _generator(5, LAWS.index(law)), False)
     area, variance = paired_auc(sides)
     assert abs(area - true) < 5 * math.sqrt(variance)
 
 
 def test_a_normal_bound_alone_would_be_wrong_near_one():
-    """What the bound takes off for events too rare to be seen is needed."""
+    """The deduction for events that are too rare to occur in the runs is needed."""
     rng, wrong = _generator(6), 0
     for _ in range(REPETITIONS):
         sides, true = response(6.0, 60, rng, coupled=True)
@@ -154,7 +154,7 @@ def test_a_normal_bound_alone_would_be_wrong_near_one():
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_thresholds_prove_no_more_than_is_true(law):
-    """All laws here are (ε, δ) at exactly ε = 1: a bound above it is wrong."""
+    """All distributions here are (ε, δ) at exactly ε = 1: a bound above it is wrong."""
     rng, wrong, proven, delta = _generator(7, LAWS.index(law)), 0, [], 1e-6 if law is gaussian else 0.0
     for _ in range(REPETITIONS):
         (training, _), (judged, _) = law(1.0, 60, rng, True), law(1.0, 300, rng, True)
@@ -167,7 +167,7 @@ def test_thresholds_prove_no_more_than_is_true(law):
 
 
 def test_shared_noise_proves_more():
-    """At ε = 1 as much from 300 runs as from thousands with noise of their own."""
+    """At ε = 1, 300 runs with shared noise prove as much as thousands with independent noise."""
     rng = _generator(8)
     shared, own = (
         np.mean(

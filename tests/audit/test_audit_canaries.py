@@ -1,4 +1,4 @@
-"""Canaries: pairs of worlds differ in their last unit as the relation says, and nowhere else."""
+"""Canaries: pairs of worlds differ only in their last unit, as the relation states."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_crafted_worlds_are_neighbours(unit, relation):
 
 
 @pytest.mark.parametrize(("unit", "relation"), KINDS)
-def test_worlds_beside_real_records_are_neighbours(unit, relation):
+def test_worlds_with_real_records_are_neighbours(unit, relation):
     spec = make_spec(rows=90, unit=unit, relation=relation, max_records=3 if unit == "person" else 1)
     records = Records(clusters(90), {}, np.repeat(np.arange(30), 3))
     neighbours = Neighbours(unit, relation, 3 if unit == "person" else 1)
@@ -51,18 +51,18 @@ def test_worlds_beside_real_records_are_neighbours(unit, relation):
         _assert_neighbours(pair, unit, relation)
 
 
-def test_a_mechanism_that_only_protects_the_replaced_is_given_replaced_units():
+def test_a_replace_one_mechanism_gets_replaced_units():
     (pair, *_) = crafted_worlds.crafted_pairs(build("laplace_input", {}), "record", "add_remove")
     assert len(pair.mine) == len(pair.other)
 
 
-def test_rivals_differ_in_every_attribute():
+def test_alternatives_differ_in_every_attribute():
     (pair, *_) = crafted_worlds.crafted_pairs(build("laplace_input", {}), "record", "replace_one")
     assert pair.mine.codes["answer"][-1] != pair.other.codes["answer"][-1]
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 6])
-def test_canaries_stand_at_the_edge_of_the_box_and_beyond(dimensions):
+def test_canaries_lie_at_the_edge_of_the_box_and_outside(dimensions):
     spec = make_spec(dimensions=dimensions)
     for canary in list_canaries(spec):
         for place in (canary.place, canary.alternative):

@@ -21,12 +21,12 @@ def _tape(name, randomness):
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_what_a_release_gives_out_lies_on_the_lattice(name):
+def test_measurements_of_a_release_lie_on_the_lattice(name):
     assert low_bit_findings(_tape(name, Randomness(ExactNoise(), fresh_stream()))) == []
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_what_a_benchmark_gives_out_is_found(name):
+def test_measurements_of_a_benchmark_are_found_off_the_lattice(name):
     tape = _tape(name, seeded_randomness(1, name))
     continuous = {entry.event.label for entry in tape.entries if isinstance(entry.law, CONTINUOUS_NOISE)}
     assert {sentence.partition(":")[0] for sentence in low_bit_findings(tape)} == continuous
@@ -37,5 +37,5 @@ def test_one_number_off_the_lattice_is_enough():
     (entry,) = tape.entries
     entry.released[7] += 2.0**-22
     (sentence,) = low_bit_findings(tape)
-    assert sentence.startswith("cell counts: 1 released numbers")
+    assert sentence.startswith("cell counts: 1 measured numbers")
     assert np.isfinite(entry.released).all()

@@ -1,4 +1,4 @@
-"""The audit game: every method goes through it, correct ones are never accused, and broken ones are."""
+"""The audit game: every method is tested, correct ones raise no alarm, and broken ones do."""
 
 import functools
 from dataclasses import replace
@@ -50,13 +50,13 @@ def test_every_method_is_played_the_same_way(name):
         assert "too few" in played.notes[0]
 
 
-def test_people_are_units_too():
+def test_persons_can_be_the_unit():
     played = _played(make_mechanism("laplace_input"), 3.0, 60, 1, unit="person")
     assert played.bounds
     assert not _alarmed(played)
 
 
-def test_the_area_of_gaussians_is_asked_of_gaussian_ledgers_alone():
+def test_the_gaussian_bound_is_used_only_for_gaussian_ledgers():
     of_gaussian, of_pure = (
         {bound.theorem for bound in _played(Counting(kind), 1.0, 40, 2).bounds}
         for kind in ("gaussian", "laplace")
@@ -67,7 +67,7 @@ def test_the_area_of_gaussians_is_asked_of_gaussian_ledgers_alone():
     assert {bound.theorem for bound in mixed.bounds} == of_pure
 
 
-def test_what_is_claimed_for_near_places_is_tested_between_all():
+def test_a_claim_for_near_places_is_tested_between_all_places():
     played = _played(make_mechanism("planar_laplace", within_m=20_000), 1.0, 60, 3)
     assert played.claim.epsilon > 2
     assert not _alarmed(played)
@@ -96,16 +96,16 @@ def test_halved_noise_of_a_real_mechanism_raises_the_alarm(name, more):
     assert _alarmed(_played(make_mechanism(name, **more), 1.0, 500, 7, times=0.5))
 
 
-def test_an_exact_number_beside_the_releases_raises_the_alarm():
-    """The likelihood ratio knows nothing of it; who looks at complete runs does."""
+def test_an_exact_number_beside_the_measurements_raises_the_alarm():
+    """The likelihood ratio does not see it; scores of complete runs do."""
     played = _played(Counting(leak=True), 1.0, 1500, 8)
     accusing = {bound.score for bound in played.bounds if bound.alarm > 1.0}
     assert accusing == {"learned", "output"}
     assert not _alarmed(_played(Counting(leak=False), 1.0, 1500, 8))
 
 
-def test_noise_that_comes_twice_raises_the_alarm():
-    """Two noisy counts, of which the second has twice the noise: their difference tells the count if it is the same."""
+def test_repeated_noise_raises_the_alarm():
+    """Two noisy counts, the second with twice the noise: with the same noise, their difference reveals the count."""
 
     class Twice(Counting):
         def fit(self, view, spec, budget, rng):
@@ -136,7 +136,7 @@ def test_noise_that_comes_twice_raises_the_alarm():
     assert "difference" not in alarmed(lambda source: source)
 
 
-def test_a_release_that_the_other_world_cannot_make_is_told_apart():
+def test_a_measurement_that_the_other_world_cannot_give_is_detected():
     class Forked(Counting):
         def fit(self, view, spec, budget, rng):
             first = super().fit(view, spec, budget, rng)
@@ -145,8 +145,8 @@ def test_a_release_that_the_other_world_cannot_make_is_told_apart():
     assert _alarmed(_played(Forked(), 1.0, 200, 9))
 
 
-def test_an_output_that_is_random_by_itself_accuses_nobody():
-    """If the true world does not give it again, another world need not either."""
+def test_a_random_output_raises_no_alarm():
+    """If the true world does not repeat it, another world need not repeat it either."""
 
     class Restless(Counting):
         def fit(self, view, spec, budget, rng):
@@ -162,7 +162,7 @@ def test_a_seed_gives_the_same_game_again():
     assert first.bounds != other.bounds
 
 
-def test_dear_mechanisms_are_played_less_often(monkeypatch):
+def test_expensive_mechanisms_are_played_less_often(monkeypatch):
     assert _played(Counting(), 1.0, 100, 12).runs == 100
     monkeypatch.setattr(game, "EFFORT", game.EFFORT // 20)
     assert 20 <= _played(Counting(), 1.0, 100, 12).runs < 100
@@ -171,13 +171,13 @@ def test_dear_mechanisms_are_played_less_often(monkeypatch):
     assert "too few for a bound" in few.notes[0]
 
 
-def test_several_games_share_the_chance_of_being_wrong():
+def test_several_games_share_the_error_probability():
     one, four = (_played(Counting(), 1.0, 200, 13, games=games) for games in (1, 4))
     assert _lower(four) < _lower(one)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_the_chances_of_all_bounds_to_be_wrong_add_up_to_what_is_stated(kind, monkeypatch):
+def test_the_error_probabilities_of_all_bounds_add_up_to_the_stated_one(kind, monkeypatch):
     areas, thresholds = [], []
     spied(monkeypatch, bounds, "auc_lower_bound", areas)
     spied(monkeypatch, game, "_threshold_bound", thresholds)
@@ -197,7 +197,7 @@ def test_learning_and_judged_runs_are_different(monkeypatch):
     assert len(judged) == played.runs == 40
 
 
-def test_numbers_are_found_wherever_they_are_said():
+def test_numbers_are_found_in_any_kind_of_value():
     said = learned_attacker.flatten_numbers({"a": [1, np.array([2.0])], "b": "3 of 40", "c": None})
     assert said[:4].tolist() == [1.0, 2.0, 3.0, 40.0]
     assert learned_attacker.flatten_numbers("left")[-1] != learned_attacker.flatten_numbers("fight")[-1]

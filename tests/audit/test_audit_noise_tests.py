@@ -1,4 +1,4 @@
-"""Tests of the noise: correct noise passes as often as stated, and each way to be wrong is found."""
+"""Tests of noise: correct noise passes at the stated rate, and each kind of error is found."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def _rng(*seed):
 
 
 def _drawn(rng, change=lambda noise, run, turn: noise, *, label="sums", numbers=NUMBERS, law=GaussianNoise):
-    """The releases of a label over some runs; `change` makes something wrong of their noise over its scale."""
+    """Return the measurements of a label over some runs; `change` makes their scaled noise wrong."""
     found = []
     for run in range(RUNS):
         for turn in range(TURNS):
@@ -27,7 +27,7 @@ def _drawn(rng, change=lambda noise, run, turn: noise, *, label="sums", numbers=
 
 
 def _answered(rng, truth=0.4, told=0.4, coins=None):
-    """The reports of 200 people to one question in each run, true as often as `told`."""
+    """Return the reports of 200 persons to one question in each run, true at the rate `told`."""
     law = OracleNoise(1.0, truth, lambda reports, codes: reports == codes)
     found = []
     for run in range(RUNS):
@@ -40,10 +40,9 @@ def _answered(rng, truth=0.4, told=0.4, coins=None):
 
 @pytest.mark.slow
 def test_correct_noise_is_suspected_as_rarely_as_stated():
-    """1,000 verdicts at an alarm of 5 %: more than 80 would happen once in 40,000 times; fewer than 10 hardly ever.
+    """1,000 verdicts at an alarm of 5 %: more than 80 happen once in 40,000 times; fewer than 10 hardly ever.
 
-    The tests depend on each other, so that Bonferroni's bound is not reached; but not so far from it that
-    it would be of no use.
+    The tests depend on each other, so Bonferroni's bound is not reached, but the rate is close enough to be useful.
     """
     alarms = 0
     for number in range(1000):
@@ -72,12 +71,12 @@ def test_noise_of_another_scale_is_found(law, factor):
     assert any(f"sums: the noise is too {size}" in sentence for sentence in found)
 
 
-def test_one_release_or_one_block_of_the_wrong_scale_is_found():
+def test_one_measurement_or_one_block_of_the_wrong_scale_is_found():
     def last(noise, run, turn):
         return noise * (0.3 if turn == TURNS - 1 else 1.0)
 
     (sentence,) = noise_findings(_drawn(_rng(6), last, numbers=20), _rng(7))
-    assert sentence.startswith("sums, release 4: the noise is too small")
+    assert sentence.startswith("sums, measurement 4: the noise is too small")
 
     def first_block(noise, run, turn):
         return np.concatenate([0.3 * noise[:5], noise[5:]])
@@ -87,12 +86,12 @@ def test_one_release_or_one_block_of_the_wrong_scale_is_found():
 
 
 def test_noise_of_another_shape_is_found():
-    """Uniform numbers of variance 1, which the sum of squares does not tell from normal ones."""
+    """Uniform numbers of variance 1: the sum of squares does not tell them from normal ones."""
     rng = _rng(8)
     found = noise_findings(
         _drawn(rng, lambda noise, run, turn: rng.uniform(-(3**0.5), 3**0.5, 400), numbers=400), _rng(9)
     )
-    assert any("the distribution of the noise" in sentence for sentence in found)
+    assert any("noise values is" in sentence for sentence in found)
 
 
 def test_a_shifted_mean_is_found():
@@ -126,7 +125,7 @@ def test_a_copy_of_a_few_numbers_is_found():
 
 
 def test_correlated_noise_is_found():
-    """Not equal, but half of it is: beside each other, from release to release, and from run to run."""
+    """Half of the noise is shared between adjacent numbers, between measurements, and between runs."""
     common = _rng(19).normal(size=(RUNS, 200))
 
     def mixed(parts):
@@ -136,7 +135,7 @@ def test_correlated_noise_is_found():
         return noise_findings(_drawn(_rng(20), mixed(parts), numbers=200), _rng(21))
 
     assert any(
-        "one release is correlated with that of the next" in each
+        "one measurement is correlated with that of the next" in each
         for each in noisy(lambda run, _: common[run])
     )
     by_turn = _rng(22).normal(size=(TURNS, 200))
@@ -146,7 +145,7 @@ def test_correlated_noise_is_found():
     found = noise_findings(
         _drawn(_rng(23), lambda noise, run, turn: (noise + np.roll(noise, 1)) / 2**0.5, numbers=200), _rng(24)
     )
-    assert any("stand beside each other are correlated" in sentence for sentence in found)
+    assert any("adjacent numbers of the noise are correlated" in sentence for sentence in found)
 
 
 def test_reports_that_are_true_too_often_are_found():
@@ -159,5 +158,5 @@ def test_the_same_coins_in_each_run_are_found():
     assert any("cell: the noise of one run is correlated" in sentence for sentence in found)
 
 
-def test_nothing_drawn_is_nothing_found():
+def test_no_noise_gives_no_finding():
     assert noise_findings([], _rng(30)) == []

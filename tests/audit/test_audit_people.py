@@ -1,4 +1,4 @@
-"""What the gate finds depends on the mechanism, and not on where people's records stand."""
+"""The findings depend on the mechanism, and not on the position of a person's records."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from privmix.privacy.accounting import Budget
 
 @pytest.mark.parametrize("method", LOCAL)
 def test_people_with_several_records_pass_in_the_order_of_any_pseudonyms(method):
-    """Pseudonyms are hashes: whoever has the largest stands anywhere in the file."""
+    """Pseudonyms are hashes: the person with the largest one may be anywhere in the file."""
     people = np.random.default_rng(5).integers(2**63, size=100, dtype=np.uint64)
     records = Records(clusters(300), {"night": np.arange(300) % 2}, np.repeat(people, 3))
     spec = make_spec(rows=300, unit="person", max_records=4, attributes=(("night", ("no", "yes")),))

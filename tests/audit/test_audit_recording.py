@@ -1,4 +1,4 @@
-"""Every mechanism under a witness: it gives the same as without, and beside its releases nothing gets out."""
+"""Recording every mechanism: it gives the same result as without, and nothing but its measurements gets out."""
 
 import copy
 import math
@@ -19,7 +19,7 @@ LIMIT = 3
 
 
 def _worlds(spec, relation):
-    """Records whose last unit is in one corner, and the same with it in the other corner, or without it."""
+    """Return records with the last unit in one corner, and the same with it in the other corner, or without it."""
     points = clusters(PEOPLE * LIMIT)
     own = slice(-LIMIT, None) if spec.domain.unit == "person" else slice(-1, None)
     codes = {"colour": np.arange(len(points)) % 3}
@@ -52,7 +52,7 @@ def _assert_same_output(found, wanted):
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_a_witness_changes_nothing(name):
+def test_recording_changes_nothing(name):
     spec, mechanism = _spec("record", "replace_one"), quick_mechanism(name)
     records, randomness = _worlds(spec, "replace_one")[0], seeded_randomness(1, name)
     watched = _played(
@@ -65,8 +65,8 @@ def test_a_witness_changes_nothing(name):
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("unit", ["record", "person"])
 @pytest.mark.parametrize("name", PRIVATE)
-def test_with_all_releases_held_fixed_the_output_does_not_depend_on_the_records(name, unit, relation):
-    """And no release rests on more than its noise was scaled for."""
+def test_with_fixed_measurements_the_output_does_not_depend_on_the_records(name, unit, relation):
+    """And no measurement moves by more than its noise was scaled for."""
     spec, mechanism, randomness = _spec(unit, relation), quick_mechanism(name), seeded_randomness(2, name)
     mine, other = _worlds(spec, mechanism.relation(spec).relation)
     witness = RecordingNoise(randomness.noise)
@@ -95,7 +95,7 @@ def test_the_choice_of_the_number_of_components_too():
 
 
 class Leaking(type(make_mechanism("dp_em"))):
-    """DP-EM whose notes tell how many records there are in a place."""
+    """DP-EM whose notes reveal the number of records in a place."""
 
     def fit(self, view, spec, budget, rng):
         release = super().fit(view, spec, budget, rng)
@@ -103,7 +103,7 @@ class Leaking(type(make_mechanism("dp_em"))):
         return release
 
 
-def test_an_exact_count_beside_the_releases_is_seen():
+def test_an_exact_count_beside_the_measurements_is_seen():
     spec, randomness = _spec("record", "replace_one"), seeded_randomness(2, "leak")
     mine, other = _worlds(spec, "replace_one")
     witness = RecordingNoise(randomness.noise)
@@ -134,17 +134,17 @@ def test_a_sampled_unit_can_be_put_into_every_sample():
     assert min(moved) > 0
 
 
-def test_a_mechanism_that_goes_another_way_is_named():
+def test_a_mechanism_that_acts_differently_is_named():
     source = SeededNoise(np.random.Generator(np.random.PCG64(1)))
     witness = RecordingNoise(source)
-    with pytest.raises(ReplayMismatch, match="draw more"):
+    with pytest.raises(ReplayMismatch, match="extra draw"):
         ReplayedNoise(witness.recording, source).uniform((3,))
-    with pytest.raises(ReplayMismatch, match="outside of a release"):
+    with pytest.raises(ReplayMismatch, match="outside of a measurement"):
         ReplayedNoise(witness.recording, source).add_laplace(np.zeros(3), 1.0)
     assert math.isclose(ReplayedNoise(witness.recording, source).rounding(3, 2), 0.0)
 
 
-def test_noise_outside_of_a_release_is_noticed():
+def test_noise_outside_of_a_measurement_is_recorded():
     witness = RecordingNoise(SeededNoise(np.random.Generator(np.random.PCG64(1))))
     witness.add_gaussian(np.zeros(3), 1.0)
     assert witness.recording.unaccounted == ["gaussian"]

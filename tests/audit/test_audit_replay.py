@@ -1,4 +1,4 @@
-"""The replay: every mechanism passes, and what is wrong with a mechanism is named in three runs."""
+"""The replay: every mechanism passes, and each planted error is named in three runs."""
 
 import dataclasses
 import functools
@@ -48,7 +48,7 @@ def _found(verdict, words):
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("unit", ["record", "person"])
 @pytest.mark.parametrize("name", PRIVATE)
-def test_every_mechanism_passes_and_uses_what_it_may(name, unit, relation):
+def test_every_mechanism_passes_and_uses_its_claim(name, unit, relation):
     """A false alarm has a chance of 0.006 over all of these; the seeds are fixed."""
     verdict = _verdict(quick_mechanism(name), relation=relation, unit=unit)
     assert verdict.findings == []
@@ -80,7 +80,7 @@ def test_correct_mechanisms_are_suspected_as_rarely_as_stated(monkeypatch):
 
 
 class Halved(SeededNoise):
-    """Noise of half the scale that was asked for."""
+    """Noise of half the requested scale."""
 
     def add_laplace(self, values, scale):
         return super().add_laplace(values, scale / 2)
@@ -94,7 +94,7 @@ class Halved(SeededNoise):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_halved_noise_is_found_in_every_mechanism(name, monkeypatch):
-    """Where a channel answers, people lie half as often."""
+    """In a channel, persons lie half as often."""
     lies = base.lies
     monkeypatch.setattr(base, "lies", lambda chance, shape, source: lies(chance / 2, shape, source))
     verdict = _verdict(quick_mechanism(name), Halved)
@@ -103,7 +103,7 @@ def test_halved_noise_is_found_in_every_mechanism(name, monkeypatch):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_halved_sensitivity_is_found_in_every_mechanism(name, monkeypatch):
-    """Half the sensitivity, half the diameter of the map, and a channel that spends twice what it writes down."""
+    """Half the sensitivity, half the diameter of the map, and a channel that spends twice what the ledger states."""
     check, diameter = noise._check, planar_laplace.diameter
     monkeypatch.setattr(
         noise, "_check", lambda value, what: check(value, what) / (2 if what == "sensitivity" else 1)
@@ -118,7 +118,7 @@ def test_halved_sensitivity_is_found_in_every_mechanism(name, monkeypatch):
 
 
 def _claiming(monkeypatch):
-    """A mechanism that claims its budget whatever it spends."""
+    """Return a mechanism that claims its budget whatever it spends."""
     monkeypatch.setattr(
         dp_em, "claim", lambda events, budget, composition: Claim(budget.epsilon, budget.delta)
     )
@@ -131,27 +131,27 @@ class ForgetsT(type(make_mechanism("dp_em"))):
         return make_mechanism("dp_em", iterations=1).share(n_components, budget)
 
 
-def test_forgotten_iterations_are_found_in_the_ledger_and_by_what_one_record_uses(monkeypatch):
+def test_forgotten_iterations_are_found_in_the_ledger_and_in_the_distances(monkeypatch):
     _claiming(monkeypatch)
     verdict = _verdict(ForgetsT(iterations=20), relation="add_remove")
     _found(verdict, "the ledger adds up to ε =")
-    _found(verdict, "releases together, but ε = 1 is claimed")
+    _found(verdict, "measurements together, but ε = 1 is claimed")
     assert verdict.used > 1.5
 
 
 class Shortens(ForgetsT):
-    """And the ledger has the first iteration alone."""
+    """And the ledger has only the first iteration."""
 
     def fit(self, view, spec, budget, rng):
         release = super().fit(view, spec, budget, rng)
         return dataclasses.replace(release, events=release.events[: len(release.events) // self.iterations])
 
 
-def test_a_ledger_shorter_than_what_was_released_is_found(monkeypatch):
+def test_a_ledger_that_lacks_measurements_is_found(monkeypatch):
     _claiming(monkeypatch)
     verdict = _verdict(Shortens(iterations=20), relation="add_remove")
-    _found(verdict, "the ledger does not have what was released")
-    _found(verdict, "releases together, but ε = 1 is claimed")
+    _found(verdict, "the ledger does not match the measurements")
+    _found(verdict, "measurements together, but ε = 1 is claimed")
 
 
 class Boasts(type(make_mechanism("dp_em"))):
@@ -162,38 +162,38 @@ class Boasts(type(make_mechanism("dp_em"))):
         return dataclasses.replace(release, claim=Claim(release.claim.epsilon / 2, release.claim.delta))
 
 
-def test_a_claim_below_what_was_spent_is_found():
+def test_a_claim_below_the_ledger_is_found():
     _found(_verdict(Boasts()), "the ledger adds up to ε = 1, δ = 1e-06, but ε = 0.5")
 
 
 class Leaks(type(make_mechanism("dp_em"))):
-    """Its notes tell how many records there are in a corner."""
+    """Its notes reveal the number of records in a corner."""
 
     def fit(self, view, spec, budget, rng):
         release = super().fit(view, spec, budget, rng)
         return dataclasses.replace(release, notes=[str(int((view.points[:, 0] > 0.6).sum()))])
 
 
-def test_what_gets_out_beside_the_releases_is_found():
+def test_a_leak_beside_the_measurements_is_found():
     verdict = _verdict(Leaks())
-    _found(verdict, "with all releases held fixed, one record (opposite corners) changes the notes")
+    _found(verdict, "with all measurements held fixed, one record (opposite corners) changes the notes")
     assert len(verdict.findings) == 1
 
 
 class Sorts(type(make_mechanism("laplace_input"))):
-    """Says of each report whether its record was in the upper half."""
+    """Reports for each record whether it was in the upper half."""
 
     def answer(self, points, spec, plan, source, ledger):
         answers = super().answer(points, spec, plan, source, ledger)
         return dataclasses.replace(answers, columns={**answers.columns, "half": points[:, 0] > 0})
 
 
-def test_what_reports_tell_beside_their_answers_is_found():
+def test_a_leak_in_reports_is_found():
     _found(_verdict(Sorts()), "changes the reports 'half'")
 
 
 class Noisy(type(make_mechanism("dp_em"))):
-    """Adds a count with noise of its own making, which no ledger has."""
+    """Adds a count with its own noise, which is not in the ledger."""
 
     def fit(self, view, spec, budget, rng):
         release = super().fit(view, spec, budget, rng)
@@ -201,10 +201,10 @@ class Noisy(type(make_mechanism("dp_em"))):
         return dataclasses.replace(release, notes=[str(count)])
 
 
-def test_noise_outside_of_a_release_is_found():
+def test_noise_outside_of_a_measurement_is_found():
     verdict = _verdict(Noisy())
     (sentence,) = verdict.findings
-    assert sentence.startswith("laplace noise is drawn outside of a release")
+    assert sentence.startswith("laplace noise is drawn outside of a measurement")
 
 
 def test_a_start_on_the_data_is_found(monkeypatch):
@@ -221,7 +221,7 @@ def test_a_start_on_the_data_is_found(monkeypatch):
 
 
 def test_bounds_from_the_data_are_found():
-    """Scaled by the largest record of all, one record moves all others."""
+    """Scaled by the largest record, one record moves all others."""
 
     class Scales(type(make_mechanism("dp_em"))):
         def fit(self, view, spec, budget, rng):
@@ -250,17 +250,17 @@ def test_noise_whose_scale_depends_on_the_records_is_found():
     _found(_verdict(Exact()), "zeros: the noise itself depends on one record")
 
 
-def test_releases_whose_number_depends_on_the_records_are_found():
+def test_a_number_of_measurements_that_depends_on_the_records_is_found():
     class Stops(type(make_mechanism("dp_em"))):
         def fit(self, view, spec, budget, rng):
             corner = int((view.points[:, 0] > 0.7).sum())
             return super(Stops, dataclasses.replace(self, iterations=3 + corner)).fit(view, spec, budget, rng)
 
-    _found(_verdict(Stops()), "there are fewer releases")
+    _found(_verdict(Stops()), "there are fewer measurements")
 
 
 class Repeats(SeededNoise):
-    """Every release draws from the beginning of the same stream."""
+    """Every measurement draws from the beginning of the same stream."""
 
     def add_gaussian(self, values, sigma):
         again = np.random.Generator(np.random.PCG64(5))
@@ -268,7 +268,7 @@ class Repeats(SeededNoise):
 
 
 @pytest.mark.parametrize("name", ["dp_em", "noisy_moments", "gaussian_input", "output_noise"])
-def test_the_same_noise_in_each_release_is_found(name):
+def test_the_same_noise_in_each_measurement_is_found(name):
     _found(_verdict(quick_mechanism(name), Repeats), "the noise repeats itself")
 
 

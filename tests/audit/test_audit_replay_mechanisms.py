@@ -1,5 +1,7 @@
-"""DP-EM replayed: every released number is the exact statistic plus the noise that was drawn for it, and what
-follows from one iteration to the next follows from released numbers alone."""
+"""DP-EM replayed: every measured number is the exact statistic plus the noise that was drawn for it.
+
+Each iteration follows only from measured numbers.
+"""
 
 import math
 
@@ -22,7 +24,7 @@ UPPER = np.triu_indices(2)
     params=[("llg", "replace_one"), ("llg", "add_remove"), ("ggg", "replace_one"), ("ggg", "add_remove")]
 )
 def played(request, monkeypatch):
-    """A run with its tape, and the mixture that each pass over the data used."""
+    """A run with its recording, and the mixture that each pass over the data used."""
     noise, relation = request.param
     spec, used, original = make_spec(rows=1000, relation=relation), [], kernel.em_pass
     monkeypatch.setattr(
@@ -39,7 +41,7 @@ def _exact(mixture):
     return kernel.em_pass(observe(clusters()), mixture)
 
 
-def test_every_release_is_the_statistic_plus_its_noise_over_the_noised_count(played):
+def test_every_measurement_is_the_statistic_plus_its_noise_over_the_noisy_count(played):
     _, spec, release, used, drawn = played
     size = 1000 if spec.domain.relation == "replace_one" else 1
     assert len(drawn) == ITERATIONS * (2 * COMPONENTS + 1)
@@ -54,7 +56,7 @@ def test_every_release_is_the_statistic_plus_its_noise_over_the_noised_count(pla
             assert np.array(step["squares"][k])[UPPER] == pytest.approx(noisy, abs=1e-8)
 
 
-def test_every_scale_follows_the_noised_count(played):
+def test_every_scale_follows_the_noisy_count(played):
     mechanism, spec, release, _, drawn = played
     share = mechanism.share(COMPONENTS, BUDGET)
     opposed, aligned = (spec.neighbours.difference(1.0, opposed=flag) for flag in (True, False))
@@ -74,7 +76,7 @@ def test_no_noise_is_used_twice(played):
     assert len(np.unique(standard)) == len(standard)
 
 
-def test_each_iteration_knows_only_what_was_released(played):
+def test_each_iteration_uses_only_earlier_measurements(played):
     """The next mixture is recomputed from the transcript and public values: no count, bound or stop from the data."""
     mechanism, spec, release, used, _ = played
     start = em.public_start(spec.domain.lower, spec.domain.upper, COMPONENTS, stream(1, "search"))
@@ -105,7 +107,7 @@ def test_records_outside_the_box_count_as_on_its_edge():
 
 @pytest.mark.parametrize("points", [np.zeros((1000, 2)), clusters()], ids=["one place", "clusters"])
 def test_the_number_of_iterations_does_not_depend_on_the_data(points):
-    """Long after the likelihood has settled, the releases go on: to stop would tell something of the data."""
+    """The measurements go on after the likelihood has converged: stopping would reveal something about the data."""
     release = dp_em.DpEm(iterations=40).fit(
         Records(points), make_spec(rows=1000), Budget(5000.0, 1e-6), seeded_randomness(1, "long")
     )

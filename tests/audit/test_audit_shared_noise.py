@@ -1,4 +1,4 @@
-"""Noise that artefacts share is found at any scale and offset, in coins too; fresh noise never is."""
+"""Noise that artefacts share is found at any scale and offset, and in coins; fresh noise never is."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def test_the_same_numbers_at_any_scale_and_offset_are_found():
         {"a": _verdict(noise), "b": _verdict(-2 * noise[5:]), "c": _verdict(_rng(2).normal(size=32))}
     )
     assert set(found) == {"a", "b"}
-    assert "its noise is that of b" in found["a"]
+    assert "it shares its noise with b" in found["a"]
 
 
 def test_the_same_coins_are_found_at_two_budgets():
@@ -45,7 +45,7 @@ def test_a_release_keeps_no_noise_and_shares_none():
 def test_many_partners_are_counted():
     noise = _rng(7).normal(size=32)
     found = shared_noise_findings({name: _verdict(noise) for name in "abcdef"})
-    assert "that of b, c, d and 2 more" in found["a"]
+    assert "with b, c, d and 2 more" in found["a"]
 
 
 def test_agreement_is_the_hypergeometric_tail():

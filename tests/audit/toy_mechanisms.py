@@ -1,4 +1,4 @@
-"""Mechanisms of one release, so small that they can be audited hundreds of times; their claims are tight."""
+"""Mechanisms of one measurement, so small that they can be audited hundreds of times; their claims are tight."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,7 @@ from privmix.privacy.oracles import GeneralizedResponse
 
 @dataclass(frozen=True)
 class Counting(Mechanism):
-    """Releases how many records there are, with Gaussian or Laplace noise; or what each answered."""
+    """Measures the number of records, with Gaussian or Laplace noise; or the answer of each record."""
 
     kind: str = "gaussian"
     leak: bool = False  # the exact number is in the notes
@@ -38,7 +38,7 @@ class Counting(Mechanism):
 
 @dataclass(frozen=True)
 class Louder:
-    """A source whose noise is `times` as large as it was asked for."""
+    """A source whose noise is `times` as large as requested."""
 
     source: object
     times: float
@@ -54,7 +54,7 @@ class Louder:
 
 
 class Stuck:
-    """A source whose Gaussian noise is the same number every time, in units of what was asked for."""
+    """A source whose Gaussian noise is the same number every time, in units of the requested scale."""
 
     def __init__(self, source):
         self.source = source

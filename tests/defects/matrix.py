@@ -1,10 +1,10 @@
-"""Plant each defect in a copy of the sources, audit the copy, and say which test has noticed what.
+"""Plant each defect in a copy of the sources, audit the copy, and report which test detects it.
 
     python tests/defects/matrix.py [--seeds 3] [part of a name ...]
 
-The first row is the code as it is. Of the replay three runs are looked at, of the game one is played, for every seed.
-The matrix of all defects is kept in `src/privmix/report/evidence/defects.json`, where the report has it from; its table
-stands in the README.
+The first row is the unchanged code. For every seed, the replay looks at three runs, and one game is played. The matrix
+of all defects is stored in `src/privmix/report/evidence/defects.json`, from where the report reads it. Its table is in
+the README.
 """
 
 import argparse
@@ -36,7 +36,7 @@ AT_ONCE = 2
 
 
 def audited(defect: Change | None, seeds: int, folder: Path) -> PlantedDefect:
-    """The audits of a copy with that defect."""
+    """Audit a copy with this defect."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(copied(defect, folder)),
@@ -53,7 +53,7 @@ def audited(defect: Change | None, seeds: int, folder: Path) -> PlantedDefect:
 
 
 def matrix(seeds: int, wanted: Sequence[str] = ()) -> DefectMatrix:
-    """A row for the code as it is, and one for each defect whose name contains a wanted word."""
+    """Return a row for the unchanged code, and one for each defect whose name contains a wanted word."""
     chosen = [d for d in DEFECTS if not wanted or any(word in d.name for word in wanted)]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
         rows = tuple(
@@ -67,7 +67,7 @@ def matrix(seeds: int, wanted: Sequence[str] = ()) -> DefectMatrix:
 
 
 def as_table(found: DefectMatrix) -> str:
-    """The matrix in Markdown."""
+    """Return the matrix in Markdown."""
     lines = [
         "| planted defect | replay | game "
         f"| ε proven by the game (claimed: {found.epsilon:g}) | what the replay says |",
@@ -82,18 +82,20 @@ def as_table(found: DefectMatrix) -> str:
 
 
 def main() -> None:
-    """Print the matrix; keep it if it is whole."""
+    """Print the matrix; store it if it is complete."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="parts of names of defects; all unless told")
+    parser.add_argument("names", nargs="*", help="parts of names of defects (default: all)")
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     found = matrix(given.seeds, given.names)
     print(as_table(found), end="")
     if not given.names:
         Path(str(defects.FILE)).write_bytes(TypeAdapter(DefectMatrix).dump_json(found, indent=1) + b"\n")
-        print(f"Kept in {defects.FILE}; if the table has changed, put it into the README.", file=sys.stderr)
+        print(
+            f"Stored in {defects.FILE}. If the table has changed, copy it into the README.", file=sys.stderr
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The eleven mistakes that implementations of private learning make, as edits of `noisy_moments` and of what it uses.
+"""Eleven mistakes that implementations of private learning make, as edits of `noisy_moments` and the code that it uses.
 
-Each is a small change of the sources that breaks the claimed ε and that no output shows. None is in the product.
-`noisy_moments` is the mechanism whose releases rest on one record as much as its noise allows, so that the size of a
-defect is the size of what it breaks.
+Each is a small change of the sources that breaks the claimed ε and that no output shows. None is in the product. The
+measurements of `noisy_moments` depend on one record as much as its noise allows, so the size of a defect is the size of
+the violation.
 """
 
 from changes.change import Change, Edit
@@ -34,7 +34,7 @@ def _defect(name: str, *edits: tuple[str, str, str]) -> Change:
 
 
 def _forgetting(name: str, counted: str) -> Change:
-    """Noise is made for some of the releases, and the claim is what those cost."""
+    """Return a defect that scales noise for some of the measurements only, and claims the cost of those."""
     return _defect(
         name,
         (NOISY_MOMENTS, SHARES, SHARES.replace("plan.releases", counted)),

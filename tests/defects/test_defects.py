@@ -1,4 +1,4 @@
-"""Every planted defect is noticed: by the replay in three runs, nearly all by the game, and by a reader of the page."""
+"""Every planted defect is detected: by the replay in three runs, nearly all by the game, and on the page."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ audit: {{runs: 20}}
 """
 
 
-def test_there_are_eleven_and_each_finds_its_place_in_the_sources(tmp_path: Path):
+def test_all_eleven_defects_fit_the_sources(tmp_path: Path):
     assert len({defect.name for defect in DEFECTS}) == 11
     for number, defect in enumerate(DEFECTS):
         source = copied(defect, tmp_path / str(number))
@@ -41,7 +41,7 @@ def test_there_are_eleven_and_each_finds_its_place_in_the_sources(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_replay_notices_all_of_them_and_the_game_nearly_all():
+def test_the_replay_detects_all_defects_and_the_game_nearly_all():
     found = matrix(seeds=1)
     print(as_table(found))
     assert (found.as_it_is.replayed, found.as_it_is.alarmed) == (0, 0)
@@ -51,8 +51,8 @@ def test_the_replay_notices_all_of_them_and_the_game_nearly_all():
     assert {row.name: (bool(row.trials[0].finding), row.trials[0].alarm) for row in found.rows} == kept
 
 
-def test_what_the_page_shows_is_of_the_code_as_it_is():
-    """After a change of the audit, or of what it runs: `python tests/defects/matrix.py`."""
+def test_the_stored_matrix_belongs_to_the_current_code():
+    """After a change of the audit, or of the code that it runs: `python tests/defects/matrix.py`."""
     assert [row.name for row in load_matrix().rows] == [AS_IT_IS, *(defect.name for defect in DEFECTS)]
     assert load_matrix().code == audit_code_version(METHOD)
 
@@ -62,7 +62,7 @@ def test_the_readme_has_the_same_matrix():
 
 
 def _let_people_be_left_out(project: Project) -> None:
-    """Otherwise the number of records is public, and to count them exactly is no defect."""
+    """Make the number of records private: if it is public, exact counts are no defect."""
     entry, table = project.folder / "catalog/tiny.yaml", project.folder / "tiny.csv"
     who = "  - {name: who, description: Who, type: identifier}\ncoordinates:"
     text = entry.read_text().replace("coordinates:", who)
@@ -89,7 +89,7 @@ def _marked(project: Project) -> bool:
     return '<span class="pill poor">fails</span>' in page and 'class="warning"' in page
 
 
-def test_a_run_of_the_code_as_it_is_has_no_red_mark(project: Project):
+def test_a_run_of_the_unchanged_code_has_no_red_mark(project: Project):
     assert not _marked(project)
 
 

@@ -1,4 +1,4 @@
-"""Audit a method as the sources on PYTHONPATH have it, and print what was found, as JSON.
+"""Audit a method of the sources on PYTHONPATH, and print the findings as JSON.
 
     python tests/defects/trial.py METHOD FIRST-SEED NUMBER-OF-SEEDS
 
@@ -20,7 +20,7 @@ REPLAYED, PLAYED = 3, 1200
 
 
 def audited(method: str, seed: int) -> dict[str, object]:
-    """What the replay and the game say of one seed."""
+    """Return the findings of the replay and the game for one seed."""
     mechanism = build(method, {})
     pairs = crafted_worlds.crafted_pairs(mechanism, "record", "add_remove")
     verdict = replay_audit(

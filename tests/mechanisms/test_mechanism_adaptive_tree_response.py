@@ -1,4 +1,4 @@
-"""Answers in rounds: who answers what, on what later questions rest, and what a fit recovers."""
+"""Answers in rounds: which record answers what, what later questions depend on, and what a fit recovers."""
 
 import json
 
@@ -43,7 +43,7 @@ def _source(seed=1):
 
 
 def _answered(points, spec, epsilon, seed=1, cuts=(), folder=None):
-    """The answers of all records, which come in parts that end at these rows."""
+    """Return the answers of all records, which come in parts that end at these rows."""
     parts = map(Records, np.split(points, cuts))
     said = list(ADAPTIVE.answer_parts(parts, spec, _plan(spec, epsilon), _source(seed), folder))
     rows = np.concatenate([answers.columns["part"] for answers, _ in said])
@@ -52,7 +52,7 @@ def _answered(points, spec, epsilon, seed=1, cuts=(), folder=None):
 
 
 def _turns(answers, people, seed=1):
-    """The round of each record, which is drawn before all else; answers come out round by round."""
+    """Return the round of each record, which is drawn first; answers come out round by round."""
     rounds = len(answers.asked["partitions"])
     turns = Survey(np.ones(rounds), epsilon=1.0, source=_source(seed), label="").deal(people, Ledger())
     assert np.array_equal(np.sort(turns), answers.columns["part"]["turn"])
@@ -74,7 +74,7 @@ def _table(oracle):
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_the_table_of_round_and_answer_has_ratios_of_at_most_e_to_the_epsilon(epsilon):
-    """For the questions of a run: the round has the same chance whatever the record, and the bound is reached."""
+    """For the questions of a run: the round has the same probability for any record, and the bound is reached."""
     spec = make_spec(rows=2000)
     answers, _ = _answered(clusters(2000), spec, epsilon)
     asked, plan = _partitions(answers, spec), _plan(spec, epsilon)
@@ -85,7 +85,7 @@ def test_the_table_of_round_and_answer_has_ratios_of_at_most_e_to_the_epsilon(ep
 
 
 def test_reports_of_the_first_round_have_the_probabilities_of_the_table():
-    """Chi square at 1e-6, and the power to notice half of the noise; with it the rounds are dealt evenly."""
+    """Chi square at 1e-6, with the power to detect half of the noise; the rounds are also equally likely."""
     spec, epsilon, people = make_spec(rows=60), 2.0, 40_000
     points = np.full((people, 2), 0.3)
     answers, _ = _answered(points, spec, epsilon)
@@ -99,8 +99,8 @@ def test_reports_of_the_first_round_have_the_probabilities_of_the_table():
         assert (stats.chisquare(found_counts, turns[0] * chance).pvalue > 1e-6) == likely
 
 
-def test_a_question_rests_on_the_answers_of_earlier_rounds_alone():
-    """Whoever answers in round r moves no partition up to r, wherever they are; and moves later ones."""
+def test_a_question_depends_only_on_the_answers_of_earlier_rounds():
+    """A record that answers in round r changes no partition up to r, wherever it is; it changes later ones."""
     spec, points = make_spec(rows=6000), clusters(6000)
     answers, _ = _answered(points, spec, 4.0)
     turns, asked = _turns(answers, 6000), answers.asked["partitions"]
@@ -125,8 +125,8 @@ def test_every_round_tells_the_truth_as_often_as_stated(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 6.0])
-def test_parts_of_the_records_are_asked_what_all_of_them_are(epsilon, tmp_path, monkeypatch):
-    """With the same draws the same questions and reports, from memory or from files, in whatever parts records come."""
+def test_the_questions_do_not_depend_on_the_parts_of_the_records(epsilon, tmp_path, monkeypatch):
+    """The same draws give the same questions and reports, from memory or from files, for any parts."""
     spec, points = make_spec(rows=6000), clusters(6000)
     whole, ledger = _answered(points, spec, epsilon)
     monkeypatch.setattr(report_shuffle, "FEW", 1000)
@@ -139,9 +139,12 @@ def test_parts_of_the_records_are_asked_what_all_of_them_are(epsilon, tmp_path, 
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 6.0])
-def test_rounds_that_are_read_part_by_part_are_asked_as_a_whole(epsilon, monkeypatch):
-    """How many rows are read at a time decides which draw is whose, and so the reports: the first question is public,
-    everybody answers in the round that was dealt, and every round tells the truth as often as it should."""
+def test_rounds_that_are_read_part_by_part_get_one_question(epsilon, monkeypatch):
+    """The number of rows per read decides which record gets which draw, and so the reports.
+
+    But the first question is public, every record answers in its own round, and every round tells the truth at the
+    stated rate.
+    """
     spec, points = make_spec(rows=20_000), clusters(20_000)
     whole, _ = _answered(points, spec, epsilon)
     monkeypatch.setattr(adaptive_tree_response, "PART", 300)
@@ -157,7 +160,7 @@ def test_rounds_that_are_read_part_by_part_are_asked_as_a_whole(epsilon, monkeyp
 
 
 def test_attributes_stay_with_their_record(tmp_path):
-    """Through the files of the rounds, at a budget that hides nothing: who is on the right is at night, in colour 2."""
+    """Through the files of the rounds, at a budget that hides nothing: records on the right have colour 2, at night."""
     spec = make_spec(rows=4000, attributes=(("night", ("no", "yes")), ("colour", ("red", "green", "blue"))))
     points = clusters(4000)
     right = points[:, 0] > 0
@@ -184,8 +187,8 @@ def test_attributes_stay_with_their_record(tmp_path):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_what_was_asked_is_a_function_of_the_reports(epsilon):
-    """So it tells no more than they do; and nothing else stands beside it."""
+def test_the_questions_are_a_function_of_the_reports(epsilon):
+    """So they reveal no more than the reports; and nothing else is stored beside them."""
     spec = make_spec(rows=6000)
     answers, _ = _answered(clusters(6000), spec, epsilon)
     asked = partitions_asked(answers.columns["part"], spec, _plan(spec, epsilon))
@@ -203,7 +206,7 @@ def test_the_first_partition_and_the_rounds_are_public():
 
 
 @pytest.mark.parametrize("epsilon", [0.7, 5.0])
-def test_the_ledger_and_the_claim_are_the_budget_however_many_rounds(epsilon):
+def test_the_ledger_and_the_claim_are_the_budget_for_any_number_of_rounds(epsilon):
     spec = make_spec(rows=500, attributes=(("night", ("no", "yes")),))
     codes = {"night": np.zeros(500, dtype=np.int16)}
     reports = ADAPTIVE.privatise(
@@ -216,7 +219,7 @@ def test_the_ledger_and_the_claim_are_the_budget_however_many_rounds(epsilon):
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
 def test_shares_of_all_rounds_are_unbiased_with_the_stated_variance(epsilon):
-    """At ε = 8 for parts that hold one in a hundred: the errors of those with next to nothing are far from normal."""
+    """At ε = 8 for parts that hold one in a hundred: the errors of nearly empty parts are far from normal."""
     spec, points = make_spec(rows=4000), clusters(4000)
     codes, scores, wholes = halvings(spec, "").codes(points), [], []
     for seed in range(12):
@@ -258,7 +261,7 @@ def test_rounds_about_the_same_parts_are_averaged_without_bias(epsilon):
     assert abs(errors.sum(axis=1).mean()) < 5 * errors.sum(axis=1).std() / np.sqrt(40) + 1e-9
 
 
-def test_a_round_in_which_nobody_answered_says_nothing():
+def test_a_round_without_answers_is_skipped():
     spec, epsilon = make_spec(rows=4000), 4.0
     plan, deepest = _plan(spec, epsilon), halvings(spec, "").depth
     coarse, fine = Partition.even(2, deepest), Partition.even(4, deepest)
@@ -290,7 +293,7 @@ def test_a_partition_holds_every_code_once():
 
 
 def _findings():
-    """Four quarters, the first cut into quarters once more: two rounds on a line of 16 codes."""
+    """Return four quarters, the first split into quarters once more: two rounds on a line of 16 codes."""
     coarse = Partition.even(2, 4)
     fine = Partition(TreeShape(0, (np.ones(1, bool), np.ones(2, bool), np.array([1, 0, 0, 0], bool),
                                np.ones(2, bool), np.zeros(4, bool))), 4)  # fmt: skip
@@ -312,7 +315,7 @@ def test_rounds_are_pooled_into_one_tree():
     assert findings.shares == pytest.approx([0.7, 0.6, 0.1, 0, 0, 0.1, 0.1, 0.1], abs=1e-9)
 
 
-def test_parts_that_hold_little_are_merged_and_those_that_hold_much_are_cut():
+def test_small_parts_are_merged_and_large_parts_are_split():
     codes, depths = _findings().next_partition(0.25, finer=1).nodes
     # The code that holds most cannot be cut further; the farther from it, the coarser.
     assert list(zip(depths, codes, strict=True)) == [(4, 0), (4, 1), (3, 1), (2, 1), (1, 1)]
@@ -343,14 +346,14 @@ def test_every_budget_and_dataset_gives_a_valid_mixture(dimensions, epsilon, poi
     assert np.isfinite(mixture.log_density(made)).all()
 
 
-def test_more_than_three_coordinates_are_refused_with_a_way_out():
+def test_more_than_three_coordinates_are_refused_with_an_alternative():
     with pytest.raises(MechanismFailure, match="adaptive_tree_response works for up to 3 coordinates"):
         ADAPTIVE.privatise(
             Records(clusters(20, 4)), make_spec(dimensions=4), Budget(1.0, 0.0), seeded_randomness(1)
         )
 
 
-def test_the_order_of_the_reports_means_nothing_and_bytes_are_read_back():
+def test_the_order_of_the_reports_does_not_matter_and_bytes_are_read_back():
     spec, plan = make_spec(rows=3000), _plan(make_spec(rows=3000), 3.0)
     answers, _ = _answered(clusters(3000), spec, 3.0)
     there = ADAPTIVE.model(answers, spec, plan, np.random.default_rng(1))
@@ -370,7 +373,7 @@ def test_the_clusters_are_found(epsilon, gain):
     assert release.mixture.log_density(clusters(2000)).mean() > uniform + gain
 
 
-def test_noise_alone_is_said_to_be_noise():
+def test_a_note_says_if_the_mixture_is_mostly_noise():
     release = run(
         ADAPTIVE, Records(clusters(500)), make_spec(rows=500), Budget(0.02, 0.0), seeded_randomness(2)
     )

@@ -1,7 +1,7 @@
-"""Shares of attributes under randomised response: unbiased, with intervals that cover as often as they say.
+"""Shares of attributes under randomised response: unbiased, with intervals that cover at their rate.
 
-Coverage is exact where it can be counted out: of n given people m have the value, and the number of reports that say
-so is Binomial(m, p) + Binomial(n - m, q).
+Coverage is exact where it can be enumerated: of n given persons m have the value, and the number of reports that name
+it is Binomial(m, p) + Binomial(n - m, q).
 """
 
 import itertools
@@ -31,14 +31,14 @@ DOMAIN = make_domain(attributes=(("night", ("no", "yes")), ("colour", COLOURS)))
 
 
 def answered(codes, epsilon, seed=1, domain=DOMAIN):
-    """The columns of answers and the events that were written."""
+    """Return the columns of answers and the events of the ledger."""
     ledger = Ledger()
     source = SeededNoise(stream(seed, "attributes"))
     return attributes.answer(codes, domain, epsilon, source, ledger), ledger.events
 
 
 def law(channel, n, having):
-    """P(so many reports name the value), for n given people of whom `having` have it."""
+    """Return P(number of reports that name the value), for n given persons of whom `having` have it."""
     own = stats.binom.pmf(np.arange(having + 1), having, channel.truth)
     others = stats.binom.pmf(np.arange(n - having + 1), n - having, channel.other)
     return np.convolve(own, others)
@@ -60,14 +60,14 @@ def test_each_attribute_is_one_response_at_its_epsilon():
     }
 
 
-def test_nothing_is_asked_where_nothing_may_be_spent():
+def test_without_epsilon_no_attribute_is_asked():
     assert answered({}, 0.0) == ({}, [])
     assert attributes.proportions({}, DOMAIN, 0.0, 1) == []
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
 def test_answers_have_the_law_of_that_epsilon_and_of_no_other(epsilon):
-    """People who all say one truth: chi square at 1e-6, and 2/3 or 3/2 of the budget is noticed."""
+    """Persons with the same true answer: chi square at 1e-6, and 2/3 or 3/2 of the budget is detected."""
     columns, _ = answered({"night": np.ones(200_000, int), "colour": np.full(200_000, 2)}, epsilon)
     for name, truth, k in (("a_night", 1, 2), ("a_colour", 2, 4)):
         seen = np.bincount(columns[name], minlength=k)
@@ -138,7 +138,7 @@ def test_the_survey_with_two_coins():
 @pytest.mark.parametrize("k", [2, 3, 8])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
 def test_the_exact_interval_covers_every_share_of_given_people_at_its_rate(k, epsilon):
-    """Counted out for all shares of few people: at least 95 %, and not always where much is known."""
+    """Enumerated for all shares of few persons: at least 95 %, and not always 100 % if much is known."""
     channel = GeneralizedResponse(k, epsilon)
     least = 1.0
     for n in (1, 2, 3, 5, 10, 40, 100):
@@ -187,7 +187,7 @@ def test_chebyshev_holds_the_normal_interval():
 
 @pytest.mark.parametrize("each", [1, 2, 5])
 def test_several_reports_of_a_person_keep_the_estimate_and_count_as_one(each):
-    """Reports of one person may be of one record: the intervals are those of as many reports as people."""
+    """Reports of one person may be about one record: the intervals assume one report per person."""
     answers = {"a_night": np.repeat([0, 1], [70, 30]).astype(np.uint8)}
     domain = make_domain(attributes=(("night", ("no", "yes")),))
     single = attributes.proportions(answers, domain, 1.0, 1)
@@ -200,7 +200,7 @@ def test_several_reports_of_a_person_keep_the_estimate_and_count_as_one(each):
 
 @pytest.mark.parametrize("same", [True, False], ids=["one record again and again", "records of their own"])
 def test_intervals_cover_people_who_answer_several_times(same):
-    """At ε/2 twice: as often as stated where both answers are of one record, and more often where they are not."""
+    """Twice at ε/2: at the stated rate if both answers are about one record, and more often if not."""
     domain, n, generator = make_domain(attributes=(("night", ("no", "yes")),)), 400, np.random.default_rng(3)
     hits = np.zeros(2)
     for seed in range(500):

@@ -1,4 +1,4 @@
-"""Collecting reports: every row comes out once, in an order that tells nothing."""
+"""Collecting reports: every row comes out once, in an order that carries no information."""
 
 import itertools
 from collections import Counter
@@ -60,7 +60,7 @@ def test_every_order_is_equally_likely(tmp_path, monkeypatch, bucket):
 
 
 def test_the_ledger_of_one_part_is_that_of_all(tmp_path):
-    """Each record answers once: parts cost no more than one of them."""
+    """Each record answers once, so all parts together cost as much as one."""
     spec, rng, points = make_spec(rows=900), seeded_randomness(1), clusters(900)
     parts = [Records(points[:400]), Records(points[:0]), Records(points[400:])]
     with open_shuffler(900, rng.noise, tmp_path) as shuffler:
@@ -70,8 +70,8 @@ def test_the_ledger_of_one_part_is_that_of_all(tmp_path):
     assert said.claim.epsilon == 2.0
 
 
-def test_a_mechanism_that_asks_in_rounds_asks_every_record_once_whatever_the_parts(tmp_path):
-    """And says what it asked; rounds of one part alone would ask each part something else."""
+def test_a_mechanism_with_rounds_asks_every_record_once_for_any_parts(tmp_path):
+    """And it states its questions; rounds within each part would ask each part different questions."""
     rng, points = seeded_randomness(1), clusters(900)
     parts = [Records(points[:400]), Records(points[:0]), Records(points[400:])]
     with open_shuffler(900, rng.noise, tmp_path) as shuffler:
@@ -110,7 +110,7 @@ def test_parts_share_no_draw(tmp_path):
     assert len(np.unique(columns["y0"])) == 200
 
 
-def test_no_record_is_a_sentence(tmp_path):
+def test_no_records_are_an_error_message(tmp_path):
     rng = seeded_randomness(1)
     with (
         open_shuffler(1, rng.noise, tmp_path) as shuffler,
@@ -119,7 +119,7 @@ def test_no_record_is_a_sentence(tmp_path):
         collect(LaplaceInput(), [Records(clusters()[:0])], make_spec(), Budget(1.0, 0.0), rng, shuffler)
 
 
-def test_picks_are_uniform_and_repeat_only_where_records_run_out():
+def test_picks_are_uniform_and_repeat_only_if_records_run_out():
     units = np.array([0, 1, 1, 1, 2, 2])
     firsts, source = Counter(), _source(3)
     for _ in range(3000):

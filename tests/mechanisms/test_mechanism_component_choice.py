@@ -1,4 +1,4 @@
-"""The number of Gaussians: free where the fit is post-processing, else paid for, in the ledger, and block by block."""
+"""The number of components: free if the fit is post-processing; otherwise paid for, in the ledger, and by blocks."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ class DealtNoise(RecordingNoise):
 
 
 def _scores(points, persons, draws, spec, unit, monkeypatch):
-    """What each block says, and what the exponential mechanism is given."""
+    """Return the scores of each block, and the input of the exponential mechanism."""
     said, given = [], {}
     with monkeypatch.context() as patched:
         patched.setattr(
@@ -60,7 +60,7 @@ def _scores(points, persons, draws, spec, unit, monkeypatch):
 
 @pytest.mark.parametrize("unit", ["record", "person"])
 @pytest.mark.parametrize("which", [0, 23, -1])
-def test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one(unit, which, monkeypatch):
+def test_one_unit_moves_at_most_one_block_by_at_most_one(unit, which, monkeypatch):
     """Brute force with shared draws: the first, a middle and the last unit, left out or replaced by other records."""
     generator = np.random.Generator(np.random.PCG64(4))
     spec, points = open_spec(rows=800, unit=unit, max_records=7), clusters(800)
@@ -84,7 +84,7 @@ def test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one(unit, wh
     assert 0 < max(moves) <= sensitivity == 1.0
 
 
-def test_a_blocks_scores_lie_between_nothing_and_one():
+def test_the_scores_of_a_block_lie_between_zero_and_one():
     spec, search = open_spec(rows=1000), np.random.Generator(np.random.PCG64(1))
     for points in (clusters(300), np.zeros((50, 2)), np.zeros((1, 2)), np.empty((0, 2)), clusters(3)):
         scores = score_candidates(points, np.arange(len(points)), spec, search)
@@ -92,7 +92,7 @@ def test_a_blocks_scores_lie_between_nothing_and_one():
     assert score_candidates(clusters(300), np.arange(300), spec, search).max() == 1.0
 
 
-def test_the_true_number_is_chosen_where_the_budget_allows_it():
+def test_the_true_number_is_chosen_if_the_budget_allows_it():
     spec, points = open_spec(rows=6000), clusters(6000)
     ledger = Ledger()
     chosen = [
@@ -139,14 +139,14 @@ def test_choice_and_fit_together_cost_the_budget(composition):
     assert any("chosen among 1, 2, 3, 6" in note for note in release.notes)
 
 
-def test_a_choice_that_is_mostly_noise_says_so():
+def test_a_note_says_if_the_choice_is_mostly_noise():
     spec = open_spec(rows=300)
     release = run(DpEm(), Records(clusters(300)), spec, Budget(0.1, 1e-6), seeded_randomness(2))
     assert any("nearly random" in note for note in release.notes)
 
 
 @pytest.mark.parametrize("points", [np.zeros((1, 2)), np.zeros((40, 2))])
-def test_hardly_any_data_is_no_failure(points):
+def test_very_little_data_does_not_fail(points):
     release = run(DpEm(), Records(points), open_spec(), Budget(1.0, 1e-6), seeded_randomness(2))
     assert release.mixture.n_components in CANDIDATES
 

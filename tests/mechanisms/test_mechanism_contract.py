@@ -1,4 +1,4 @@
-"""What every central mechanism keeps to: no data makes it fail, and its claim is its budget."""
+"""The contract of every central mechanism: it fails on no data, and its claim is its budget."""
 
 import numpy as np
 import pytest
@@ -28,9 +28,9 @@ def _fit(method, points, epsilon=1.0, **domain):
 
 
 @pytest.mark.parametrize("method", CENTRAL)
-@pytest.mark.parametrize("points", [np.zeros((0, 2)), np.zeros((1, 2))], ids=["nobody", "one record"])
-def test_nobody_is_no_failure(method, points):
-    """Under add-or-remove the neighbour of one record is none: an error would tell them apart."""
+@pytest.mark.parametrize("points", [np.zeros((0, 2)), np.zeros((1, 2))], ids=["no records", "one record"])
+def test_no_records_do_not_fail(method, points):
+    """Under add-or-remove the empty dataset is a neighbour of one record: an error would tell them apart."""
     _, release = _fit(method, points, relation="add_remove", rows=50)
     mixture = release.mixture
     assert np.isfinite(mixture.log_density(np.zeros((1, 2)))).all()
@@ -58,11 +58,11 @@ def test_a_budget_that_leaves_only_noise_gives_a_mixture_and_says_so(method):
     assert any("noise" in note for note in release.notes), release.notes
 
 
-def test_people_are_counted_where_they_are_the_unit():
+def test_units_are_records_or_persons():
     records = Records(np.zeros((4, 2)), {}, np.array([7, 3, 7, 9], dtype=np.uint64))
     assert records.units("person").tolist() == [1, 0, 1, 2]
     assert records.units("record").tolist() == [0, 1, 2, 3]
-    with pytest.raises(UserError, match="whose each record is"):
+    with pytest.raises(UserError, match="the person of each record"):
         Records(np.zeros((4, 2))).units("person")
 
 

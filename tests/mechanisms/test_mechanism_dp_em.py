@@ -22,7 +22,7 @@ def _moments(points, mixture):
 
 
 def _two_far_components(dimensions):
-    """Responsibilities are one-hot on opposite sides of the first axis: where sensitivities are reached."""
+    """Responsibilities are one-hot on opposite sides of the first axis, where sensitivities are reached."""
     means = np.zeros((2, dimensions))
     means[:, 0] = [-0.5, 0.5]
     return Mixture(np.array([0.5, 0.5]), means, np.stack([np.eye(dimensions) * 1e-3] * 2))
@@ -94,7 +94,7 @@ def test_no_neighbour_moves_a_statistic_further_than_its_sensitivity(relation, d
 @pytest.mark.parametrize("noise", ["llg", "ggg"])
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_noise_has_the_scale_of_the_theorem(noise, relation, recording):
-    """Every scale that is asked for is sensitivity over the noised count, times the calibrated multiplier."""
+    """Every requested scale is sensitivity over the noisy count, times the calibrated multiplier."""
     spec = make_spec(rows=1000, relation=relation)
     mechanism = DpEm(noise=noise, composition="linear", iterations=2)
     share = mechanism.share(3, BUDGET)
@@ -160,7 +160,7 @@ def test_claim_is_the_budget_and_comes_from_the_ledger(noise, composition):
 
 
 def test_halving_the_noise_is_caught_by_the_residuals():
-    """Released minus recomputed statistic is the noise; its size must be the theorem's (chi square, 1e-6)."""
+    """Measured minus recomputed statistic is the noise; its size must be the theorem's (chi square, 1e-6)."""
     from scipy import stats
 
     spec, points = make_spec(n_components=2, rows=4000), clusters(4000)
@@ -190,7 +190,7 @@ def test_halving_the_noise_is_caught_by_the_residuals():
 
 
 def test_start_and_bounds_do_not_depend_on_the_data():
-    """Two datasets without a record in common are first touched through the same public start."""
+    """Two datasets without a common record begin at the same public start."""
     spec = make_spec()
     seen = []
     original = kernel.em_pass
@@ -239,7 +239,7 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("noise", ["llg", "ggg"])
 def test_person_level_noise_covers_all_the_records_of_a_person(noise, relation, recording):
-    """N is private there: counts are released as sums, and every scale has the factor of m records."""
+    """N is private there: counts are measured as sums, and every scale has the factor of m records."""
     spec = make_spec(rows=777, unit="person", relation=relation, max_records=5)
     one = make_spec(rows=777, relation=relation).neighbours
     mechanism = DpEm(noise=noise, composition="linear", iterations=1)

@@ -1,4 +1,4 @@
-"""DP-SGD: gradients, what one unit can do to a step, the secret sample, and the claim."""
+"""DP-SGD: gradients, the influence of one unit on a step, the secret sample, and the claim."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_the_typical_norm_is_that_of_a_record_of_its_own_component():
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("held", [1, 3], ids=["record", "person"])
 def test_no_unit_moves_the_sum_further_than_its_clip(relation, held):
-    """Random and far records; C for a unit added or removed, 2C for one replaced, whatever it holds. Both reached."""
+    """Random and far records; C for a unit added or removed, 2C for one replaced, for any records. Both reached."""
     generator = np.random.Generator(np.random.PCG64(4))
     mixture, norm, worst = _mixture(), 1.5, 0.0
     bound = norm if relation == "add_remove" else 2 * norm
@@ -110,7 +110,7 @@ def test_the_sum_is_over_the_chosen_units_with_all_their_records():
 @pytest.mark.parametrize("unit", ["record", "person"])
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_noise_has_the_scale_of_the_theorem(unit, relation, recording):
-    """σC on samples under add_remove, 2σC on everyone under replace_one, and no factor for a person's records."""
+    """σC on samples under add_remove, 2σC on all units under replace_one, and no factor for a person's records."""
     spec = make_spec(relation=relation, unit=unit, max_records=4)
     persons = np.arange(1000) // 4 if unit == "person" else None
     mechanism = DpSgd(**QUICK, clip=1.5, reference_share=0.0)
@@ -207,8 +207,8 @@ def _scales(spec, mechanism):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
-def test_each_step_knows_only_what_was_released(played, share):
-    """All mixtures, from the start to the result, from the transcript and public values, whichever the start is."""
+def test_each_step_uses_only_earlier_measurements(played, share):
+    """All mixtures, from the start to the result, follow from the transcript and public values, for either start."""
     spec, mechanism, release, _, references, steps = played(share)
     told, *gradients = release.transcript
     mixture = restored(told["start"])
@@ -231,8 +231,8 @@ def test_each_step_knows_only_what_was_released(played, share):
     assert_same(release.mixture, mixture)
 
 
-def test_each_step_releases_the_clipped_sum_over_units_with_fresh_noise(played):
-    """The sum over the chosen units, persons where the unit is a person, computed again from the records."""
+def test_each_step_measures_the_clipped_sum_over_units_with_fresh_noise(played):
+    """The sum over the chosen units (records or persons), recomputed from the records."""
     spec, mechanism, release, units, _, steps = played(0.3)
     norm, sigma, _ = _scales(spec, mechanism)
     again, residuals = _Units(clusters(), units), []
@@ -279,7 +279,7 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
     assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
 
 
-def test_when_all_is_noise_a_note_says_so():
+def test_a_note_says_if_the_mixture_is_mostly_noise():
     release = DpSgd(**QUICK).fit(
         Records(clusters()), make_spec(), Budget(0.001, 1e-6), seeded_randomness(1, "small")
     )
@@ -308,7 +308,7 @@ def test_no_delta_is_refused():
 
 
 def test_the_start_is_public_or_private_and_never_the_data():
-    """With nothing but noise to see, two datasets without a record in common give the same public start."""
+    """With only noise to see, two datasets without a common record give the same public start."""
     spec = make_spec(relation="add_remove", rows=10**9)
     found = [
         DpSgd(steps=20, batch=1, clip=2.0, reference_share=0.0).fit(

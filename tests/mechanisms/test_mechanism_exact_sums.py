@@ -1,4 +1,4 @@
-"""In a release, what noise is added to is moved by one unit's own contribution and by nothing else, to the last bit."""
+"""In a release, one unit moves the sums before noise by its own contribution and nothing else, to the last bit."""
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_the_fast_pass_does_not_keep_that_promise_but_agrees_up_to_rounding(exac
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 7])
-def test_a_record_has_the_same_numbers_wherever_it_stands(dimensions):
+def test_a_record_has_the_same_numbers_in_any_position(dimensions):
     mixture, points = _mixture(dimensions), clusters(5000, dimensions)
     shares, places = standardised_moments.standardise_records(points, mixture)
     assert shares == pytest.approx(mixture.responsibilities(points).T, abs=1e-9)
@@ -149,7 +149,7 @@ def test_no_unit_moves_the_sum_further_than_its_reach(relation, records):
 
 
 def test_a_block_is_fitted_alone():
-    """The vectors of all blocks but one are the same bits when a record of that one is another, or gone."""
+    """The vectors of all other blocks are the same bits if a record of one block is changed or removed."""
     points = clusters(3000)
     assigned = np.random.Generator(np.random.PCG64(2)).integers(40, size=3000)
     about = em.public_start(np.full(2, -0.7), np.full(2, 0.7), 3, np.random.Generator(np.random.PCG64(3)))
@@ -173,8 +173,8 @@ CENTRAL = ["dp_em", "noisy_tree", "noisy_grid", "noisy_moments", "tree_then_mome
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("method", CENTRAL)
-def test_every_sum_that_a_release_rests_on_lies_on_the_lattice_before_noise_is_added(method, relation):
-    """Only a ratio of such sums may lie off it: DP-EM divides by released counts."""
+def test_every_sum_of_a_release_lies_on_the_lattice_before_noise_is_added(method, relation):
+    """Only a ratio of such sums may lie off it: DP-EM divides by measured counts."""
     spec = make_spec(rows=300, relation=relation)
     witness = RecordingNoise(ExactNoise())
     rng = Randomness(witness, np.random.Generator(np.random.PCG64(5)))

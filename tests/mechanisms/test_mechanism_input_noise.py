@@ -1,4 +1,4 @@
-"""Fits to noisy rows: knowing the noise never loses, and with hardly any noise it is the fit to the records."""
+"""Fits to noisy rows: knowing the noise never loses, and with very little noise the fit is that to the records."""
 
 import numpy as np
 import pytest

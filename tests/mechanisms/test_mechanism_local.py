@@ -1,4 +1,4 @@
-"""Local mechanisms: what one record's report may tell, and what a fit recovers from the reports alone."""
+"""Local mechanisms: what one report may reveal, and what a fit recovers from the reports only."""
 
 import itertools
 import math
@@ -55,7 +55,7 @@ def test_gaussian_rows_meet_the_exact_profile(epsilon, recording):
 
 
 def _records(spec, rows=300):
-    """Records in three clusters, with attributes where the domain has any, two of each person."""
+    """Return records in three clusters, with attributes if the domain has any, two of each person."""
     codes = {each.name: np.arange(rows) % len(each.values) for each in spec.domain.attributes}
     return Records(clusters(rows), codes, np.arange(rows) // 2)
 
@@ -99,8 +99,8 @@ ASKED_AT_ONCE = [name for name in LOCAL if name != "adaptive_tree_response"]
 
 
 @pytest.mark.parametrize("method", ASKED_AT_ONCE)
-def test_a_report_depends_on_its_own_record_alone(method):
-    """With the same draws, other records elsewhere leave a record's report as it was."""
+def test_a_report_depends_only_on_its_own_record(method):
+    """With the same draws, changes of other records leave a record's report unchanged."""
     spec, mechanism = make_spec(rows=40, attributes=ATTRIBUTES), make_mechanism(method)
     codes = {"night": np.arange(40) % 2, "colour": np.arange(40) % 3}
     points, elsewhere = clusters(40), np.zeros((40, 2))
@@ -123,7 +123,7 @@ def test_a_report_depends_on_its_own_record_alone(method):
 
 @pytest.mark.parametrize("method", LOCAL)
 def test_the_answers_of_one_record_are_independent(method):
-    """One lie told twice would tell on which of its answers a record lies: the budgets add up only without it."""
+    """Shared coins would reveal which answers of a record are lies: the budgets add up only without them."""
     spec, mechanism, rows = make_spec(rows=20_000, attributes=ATTRIBUTES), make_mechanism(method), 20_000
     codes = {"night": np.ones(rows, dtype=np.int64), "colour": np.ones(rows, dtype=np.int64)}
     columns = mechanism.privatise(
@@ -148,7 +148,7 @@ def _in_few(values):
 
 @pytest.mark.parametrize("method", ASKED_AT_ONCE)
 def test_parts_of_the_records_answer_as_all_of_them_do(method):
-    """The same question, the same columns and the same cost, whatever the part holds."""
+    """The same question, the same columns and the same cost, for any part."""
     spec, mechanism = make_spec(rows=300), make_mechanism(method)
     points = clusters(300)
     parts = [
@@ -203,7 +203,7 @@ def test_knowing_the_noise_helps(method, epsilon):
     assert scores["aware"] > scores["naive"] + 0.1
 
 
-def test_proportions_are_near_the_truth_with_intervals_that_say_how_near():
+def test_proportions_are_near_the_truth_with_intervals():
     spec = make_spec(attributes=ATTRIBUTES, rows=20_000)
     generator = np.random.Generator(np.random.PCG64(2))
     codes = {"night": (generator.random(20_000) < 0.3).astype(np.int16),
@@ -234,8 +234,8 @@ def test_reports_hold_nothing_but_answers():
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("method", [name for name in LOCAL if name.endswith("_response")])
-def test_no_records_give_no_reports_of_the_same_kind(method, world):
-    """And a fit to them is a sentence."""
+def test_no_records_give_empty_reports_of_the_same_columns(method, world):
+    """And a fit to them is an error message."""
     spec, mechanism, budget = make_spec(rows=300, **WORLDS[world]), make_mechanism(method), Budget(1.0, 1e-6)
     nothing, some = (
         mechanism.privatise(_records(spec, rows), spec, budget, seeded_randomness(1)) for rows in (0, 100)

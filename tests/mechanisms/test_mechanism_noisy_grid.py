@@ -1,4 +1,4 @@
-"""The noisy grid: a public grid, noise on every cell, a mixture from the released counts alone."""
+"""The noisy grid: a public grid, noise on every cell, a mixture from the noisy counts only."""
 
 import json
 
@@ -56,8 +56,8 @@ def test_the_claim_is_the_budget_and_comes_from_one_event(epsilon):
     assert (release.claim.epsilon, release.claim.delta) == (epsilon, 0.0)
 
 
-def test_every_cell_has_noise_also_the_empty_ones():
-    """Kolmogorov-Smirnov at 1e-6 on the cells of an empty dataset; half the noise is told apart."""
+def test_every_cell_has_noise_including_empty_ones():
+    """Kolmogorov-Smirnov at 1e-6 on the cells of an empty dataset; half the noise is detected."""
     records, source = Records(np.zeros((0, 2))), seeded_randomness(1, "empty").noise
     synopsis = QUICK.measure(records, _spec(rows=20_000), BUDGET, source, Ledger())
     counts = synopsis.counts
@@ -122,6 +122,6 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
         assert any("mostly noise" in note for note in release.notes)
 
 
-def test_too_many_coordinates_are_refused_with_a_remedy():
+def test_too_many_coordinates_are_refused_with_an_alternative():
     with pytest.raises(MechanismFailure, match="use `noisy_moments`"):
         QUICK.fit(Records(np.zeros((5, 5))), make_spec(dimensions=5), BUDGET, seeded_randomness(1))

@@ -43,7 +43,7 @@ def few_draws(request, monkeypatch):
 
 
 def _statistic(points, mixture):
-    """What a release adds noise to; no record at all gives zero."""
+    """Return the statistic of a measurement; zero without records."""
     shape = scheme(mixture.dimensions)
     if not len(points):
         k, d = mixture.means.shape
@@ -79,7 +79,7 @@ def _records(dimensions, mixture):
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("dimensions", [1, 2, 4])
-def test_no_record_moves_the_release_further_than_its_sensitivity(relation, dimensions):
+def test_no_record_moves_the_measurement_further_than_its_sensitivity(relation, dimensions):
     bound = scheme(dimensions).sensitivity(Neighbours("record", relation))
     common, worst = clusters(5, dimensions), 0.0
     for mixture in _mixtures(dimensions):
@@ -100,7 +100,7 @@ def test_no_record_moves_the_release_further_than_its_sensitivity(relation, dime
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
-def test_no_person_moves_the_release_further_than_its_sensitivity(relation):
+def test_no_person_moves_the_measurement_further_than_its_sensitivity(relation):
     held = 3
     bound = scheme(2).sensitivity(Neighbours("person", relation, held))
     generator, worst = np.random.Generator(np.random.PCG64(5)), 0.0
@@ -124,8 +124,8 @@ def test_no_person_moves_the_release_further_than_its_sensitivity(relation):
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("held", [1, 4], ids=["record", "person"])
-def test_merging_equal_records_moves_the_release_no_further(relation, held):
-    """Records stand in places that others have too, so that they enter with weights above one; as in a mechanism."""
+def test_merging_equal_records_moves_the_measurement_no_further(relation, held):
+    """Records share places with others, so they enter with weights above one, as in a mechanism."""
     shape = scheme(2)
     unit = "record" if held == 1 else "person"
     bound, worst = shape.sensitivity(Neighbours(unit, relation, held)), 0.0
@@ -157,7 +157,7 @@ def test_the_weights_keep_contributions_from_opposing_each_other(dimensions):
 
 
 def test_the_weights_minimise_the_predicted_loss():
-    """S² (½/a² + ½d/b² + d(d+1)/8/e²) is the loss of a release; no other weights make it smaller."""
+    """S² (½/a² + ½d/b² + d(d+1)/8/e²) is the loss of a measurement; no other weights make it smaller."""
     d, shape, neighbours = 6, scheme(6), Neighbours("record", "add_remove")
 
     def loss(candidate):
@@ -230,7 +230,7 @@ def _released(step, sigma, shape):
     return MomentMeasurement(*arrays, sigma / shape.count, sigma / shape.total, sigma / shape.square)
 
 
-def test_every_release_is_the_statistic_plus_its_noise(played):
+def test_every_measurement_is_the_statistic_plus_its_noise(played):
     _, release, used, drawn = played
     shape = scheme(2)
     assert len(used) == len(drawn) == len(release.transcript)
@@ -253,8 +253,8 @@ def test_no_noise_is_used_twice(played):
     assert len(np.unique(standard)) == len(standard)
 
 
-def test_each_iteration_knows_only_what_was_released(played):
-    """All mixtures, from the box to the result, are computed again from the transcript and public values."""
+def test_each_iteration_uses_only_earlier_measurements(played):
+    """All mixtures, from the box to the result, are recomputed from the transcript and public values."""
     spec, release, used, drawn = played
     shape, neighbours = scheme(2), spec.neighbours
     plan = NoisyMoments().schedule(spec, RICH, neighbours)
@@ -296,7 +296,7 @@ def test_each_iteration_knows_only_what_was_released(played):
 
 
 def test_halving_the_noise_is_caught_by_the_residuals():
-    """Released minus recomputed statistic is the noise; its size must be the theorem's (chi square, 1e-6)."""
+    """Measured minus recomputed statistic is the noise; its size must be the theorem's (chi square, 1e-6)."""
     from scipy import stats
 
     points, mixture = clusters(500), _mixtures(2)[2]
@@ -320,7 +320,7 @@ def test_halving_the_noise_is_caught_by_the_residuals():
 
 
 def test_without_noise_and_shrinkage_the_step_is_that_of_em():
-    """Nothing is clipped in a mixture that covers the records, and the noise is said to be nil."""
+    """Nothing is clipped in a mixture that covers the records, and the stated noise is zero."""
     points = clusters(2000)
     mixture = Mixture(
         np.array([0.5, 0.5]), np.array([[-0.1, 0.0], [0.1, 0.0]]), np.stack([np.eye(2) * 0.5] * 2)
@@ -336,8 +336,8 @@ def test_without_noise_and_shrinkage_the_step_is_that_of_em():
     assert stepped.covariances == pytest.approx(plain.covariances)
 
 
-def test_schedule_and_start_depend_on_public_values_alone():
-    """Datasets without a record in common, and of different size, are met with the same plan and the same start."""
+def test_schedule_and_start_depend_only_on_public_values():
+    """Datasets of different size without a common record get the same plan and the same start."""
     spec = make_spec(rows=1000, relation="add_remove")
     releases = [
         NoisyMoments().fit(Records(points), spec, RICH, seeded_randomness(9, "start"))
@@ -360,7 +360,7 @@ def test_more_noise_makes_shorter_schedules_and_fewer_components():
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 7, 12, 25, 40, 100])
 @pytest.mark.parametrize("components", [1, 2, 3, 10])
-def test_a_schedule_has_as_many_releases_as_asked_for(iterations, components):
+def test_a_schedule_has_the_requested_number_of_measurements(iterations, components):
     spec = make_spec(components, rows=10**8)
     plan = NoisyMoments(iterations=iterations).schedule(spec, RICH, spec.neighbours)
     assert plan.releases == iterations
@@ -392,7 +392,7 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
         assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
         if epsilon == 1e-4 and rows == len(points):
             assert any("mostly noise" in note for note in release.notes)
-            assert any("1 of the 3 components" in note for note in release.notes)
+            assert any("1 of the 3 requested components" in note for note in release.notes)
 
 
 def test_thirty_dimensions():
@@ -406,7 +406,7 @@ def test_thirty_dimensions():
 
 @pytest.mark.parametrize("dimensions", [2, 8])
 def test_it_finds_the_clusters_and_beats_a_single_gaussian(dimensions):
-    """Three clusters, ε = 1, 20,000 records: within 0.1 nat of EM without noise; one Gaussian is more than 1 below."""
+    """Three clusters, ε = 1, 20,000 records: within 0.1 nat of EM without noise; one component is more than 1 below."""
     points = clusters(20_000, dimensions, seed=7)
     spec = make_spec(3, dimensions=dimensions, rows=20_000, relation="add_remove")
     best = (
@@ -425,7 +425,7 @@ def test_it_finds_the_clusters_and_beats_a_single_gaussian(dimensions):
     assert found(1) < best - 1
 
 
-def test_refinement_starts_where_it_is_told_and_gives_what_it_released():
+def test_refinement_begins_at_its_start_and_returns_its_measurements():
     points, spec = clusters(5000), make_spec(rows=5000, relation="add_remove")
     start = em.fit(points, 3, floor=spec.floor, rng=seeded_randomness(1).search).mixture
     ledger = Ledger()
@@ -464,6 +464,6 @@ def test_gaussian_noise_without_delta_is_refused():
         NoisyMoments().fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded_randomness(1))
 
 
-def test_a_schedule_counts_its_releases():
+def test_a_schedule_counts_its_measurements():
     plan = Schedule(5, 20, whole=3, growing=2, rounds=4, settling=7, refining=6)
     assert plan.releases == 3 + 2 * 5 + 4 * ROUND + 7 + 6

@@ -1,4 +1,4 @@
-"""The noisy tree: who moves what by how much, what is released and what follows from it, bad data."""
+"""The noisy tree: sensitivities, measurements, what follows from them, and bad data."""
 
 import base64
 import json
@@ -30,7 +30,7 @@ def _spec(unit="record", records=1, relation="add_remove", **more):
 
 
 def _released(points, spec, source, mechanism=QUICK):
-    """What the transcript would hold."""
+    """Return the content of the transcript."""
     return mechanism.measure(Records(points), spec, BUDGET, source, Ledger()).released
 
 
@@ -47,7 +47,7 @@ def _noisy_counts(released):
 
 @pytest.mark.parametrize(("unit", "records", "relation"), LEVELS)
 def test_no_unit_moves_the_leaf_counts_further_than_their_sensitivity(unit, records, relation):
-    """Any shape, and persons who come with up to m records, in one leaf or in many; the bound is reached."""
+    """Any shape, and persons with up to m records, in one leaf or in many; the bound is reached."""
     spec = _spec(unit, records, relation)
     generator = np.random.Generator(np.random.PCG64(2))
     common = clusters(200)
@@ -101,7 +101,7 @@ def test_the_claim_is_the_budget_and_comes_from_two_events(noise, delta, share, 
 
 
 def test_the_residuals_of_the_counts_are_laplace_noise_and_not_half_of_it():
-    """Kolmogorov-Smirnov at 1e-6 over the leaves of some runs; noise of half the scale is told apart."""
+    """Kolmogorov-Smirnov at 1e-6 over the leaves of some runs; noise of half the scale is detected."""
     spec, points, residuals = _spec(rows=3000), clusters(3000), []
     for run in range(8):
         released = _released(points, spec, seeded_randomness(run, "residuals").noise)
@@ -127,8 +127,8 @@ def test_the_mixture_follows_from_the_transcript_and_public_values(noise, relati
     assert synopsis.weights().sum() == pytest.approx(synopsis.size)
 
 
-def test_all_that_is_chosen_before_the_noise_depends_on_public_values_alone(recording):
-    """Other records, another number of them: the roots, the depth and the noise are the same."""
+def test_all_choices_before_the_noise_depend_only_on_public_values(recording):
+    """Other records, or another number of them: the roots, the depth and the noise are the same."""
     spec = _spec(rows=5000)
     seen = []
     for points in (clusters(5000, seed=1), np.zeros((17, 2)), np.zeros((0, 2))):
@@ -140,7 +140,7 @@ def test_all_that_is_chosen_before_the_noise_depends_on_public_values_alone(reco
 
 
 def test_the_least_count_that_is_split_follows_the_public_number_of_records():
-    """Of 200,000 expected records four; that there are 17 of them changes the counts and nothing else."""
+    """Four of 200,000 expected records; that there are only 17 changes the counts and nothing else."""
     scores = []
 
     class Watched(RecordingNoise):
@@ -167,7 +167,7 @@ def test_the_order_of_records_does_not_matter():
     assert one == two
 
 
-def test_a_synopsis_alone_is_released_into_a_given_ledger():
+def test_a_synopsis_is_measured_into_a_given_ledger():
     ledger, spec = Ledger(), _spec()
     synopsis = QUICK.measure(Records(clusters()), spec, Budget(0.4, 0.0), seeded_randomness(1).noise, ledger)
     assert ledger.events == [Decomposition("tree", 0.2), Laplace("leaf counts", 0.2)]
@@ -209,21 +209,21 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
         assert any("mostly noise" in note for note in release.notes)
 
 
-def test_a_note_tells_when_fewer_gaussians_were_fitted():
+def test_a_note_says_if_fewer_components_were_fitted():
     release = QUICK.fit(
         Records(np.zeros((1, 2))), _spec(n_components=500, rows=1), Budget(1e-3, 0.0), seeded_randomness(1)
     )
-    assert any("of 500 Gaussians were fitted" in note for note in release.notes)
+    assert any("of the 500 requested components" in note for note in release.notes)
 
 
-def test_too_many_coordinates_and_a_missing_delta_are_refused_with_a_remedy():
+def test_too_many_coordinates_and_a_missing_delta_are_refused_with_advice():
     with pytest.raises(MechanismFailure, match="use `noisy_moments`"):
         QUICK.fit(Records(np.zeros((5, 4))), make_spec(dimensions=4), BUDGET, seeded_randomness(1))
     with pytest.raises(UserError, match="delta"):
         NoisyTree(noise="gaussian").fit(Records(clusters()), _spec(), Budget(1.0, 0.0), seeded_randomness(1))
 
 
-def test_exact_noise_serves_both_releases():
+def test_exact_noise_serves_both_measurements():
     randomness = Randomness(ExactNoise(), np.random.default_rng(1))
     release = QUICK.fit(Records(clusters(300)), _spec(rows=300), BUDGET, randomness)
     assert release.claim.epsilon == pytest.approx(1.0)

@@ -32,7 +32,7 @@ def _vectors(points, assigned, blocks, radius):
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("people", [1, 3], ids=["record", "person"])
 def test_one_unit_changes_one_block_and_moves_the_mean_by_two_radii_over_the_blocks(relation, people):
-    """Units keep their draws; the unit that changes holds up to so many records, anywhere in the box."""
+    """Units keep their draws; the changed unit has any number of records up to the limit, anywhere in the box."""
     generator = np.random.Generator(np.random.PCG64(2))
     blocks, radius, units = 4, 0.3, 12
     owners = np.repeat(np.arange(units), people)
@@ -60,7 +60,7 @@ def test_the_bound_on_the_mean_is_nearly_reached():
     assert 0.7 * 0.02 < worst <= 0.02 * (1 + 1e-9)
 
 
-def test_a_block_sees_its_own_records_alone():
+def test_a_block_sees_only_its_own_records():
     generator = np.random.Generator(np.random.PCG64(3))
     points, assigned = generator.uniform(-0.7, 0.7, (60, 2)), np.repeat([0, 1, 2], 20)
     other = points.copy()
@@ -88,7 +88,7 @@ def test_the_partition_does_not_depend_on_the_data(monkeypatch):
 @pytest.mark.parametrize("unit", ["record", "person"])
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_noise_has_the_scale_of_the_theorem(unit, relation, recording):
-    """2R whatever the unit; the reference is a histogram, where a person counts as often as they have records."""
+    """2R for any unit; the reference is a histogram, where a person counts once per record."""
     spec = make_spec(relation=relation, unit=unit, max_records=4)
     persons = np.arange(1000) // 4 if unit == "person" else None
     mechanism = OutputNoise(radius=1.5, reference_share=0.25)
@@ -143,7 +143,7 @@ def played():
     return runs
 
 
-def test_the_model_is_computed_from_what_was_released(played):
+def test_the_model_is_computed_from_the_measurements(played):
     """From the transcript's reference, sum and number of blocks, and public values: no record enters after the sum."""
     sigma = 2 * MECHANISM.radius * noise_multipliers_by_share([0.5, 0.5], RICH)[1]
     for spec, release, _, _ in played:
@@ -154,7 +154,7 @@ def test_the_model_is_computed_from_what_was_released(played):
         assert_same(release.mixture, project_to_box(*moved, spec))
 
 
-def test_blocks_are_fitted_about_what_was_released_as_the_reference(played):
+def test_blocks_are_fitted_about_the_measured_reference(played):
     for _, release, references, vectors in played:
         (((_, _, _, about, _, _), _),) = vectors
         ((_, given),) = references
@@ -163,7 +163,7 @@ def test_blocks_are_fitted_about_what_was_released_as_the_reference(played):
 
 
 def test_the_sum_over_blocks_has_the_noise_of_the_theorem_and_not_half_of_it(played):
-    """What is released of the sum less the sum, computed again about the released reference."""
+    """The measured sum minus the sum recomputed about the measured reference."""
     sigma = 2 * MECHANISM.radius * noise_multipliers_by_share([0.5, 0.5], RICH)[1]
     residuals = []
     for spec, release, _, vectors in played:
@@ -183,7 +183,7 @@ def test_the_number_of_blocks_is_public_and_grows_with_the_noise():
     assert OutputNoise(blocks=7).number_of_blocks(spec, 1.0) == 7
 
 
-def test_the_vector_is_the_parameters_and_back():
+def test_vector_and_parameters_round_trip():
     moved = Mixture(np.array([0.5, 0.5]), ABOUT.means + 0.05, ABOUT.covariances * 1.3)
     vector = deviation.deviations(Parameters.of([moved]), ABOUT)[0]
     weights, means, covariances = deviation.apply_deviation(ABOUT, vector, 1e-3)
@@ -193,7 +193,7 @@ def test_the_vector_is_the_parameters_and_back():
 
 
 def test_half_the_squared_length_is_the_divergence():
-    """With labels: KL of the weights, and of each pair of Gaussians by its weight."""
+    """With labels: KL of the weights, plus KL of each pair of components by its weight."""
     near = Mixture(np.array([0.41, 0.59]), ABOUT.means + 0.003, ABOUT.covariances * 1.03)
     divergence = (ABOUT.weights * np.log(ABOUT.weights / near.weights)).sum()
     for k, weight in enumerate(ABOUT.weights):
@@ -207,7 +207,7 @@ def test_half_the_squared_length_is_the_divergence():
     assert divergence == pytest.approx(length**2 / 2, rel=0.05)
 
 
-def test_shrinkage_leaves_what_stands_out_and_removes_what_is_noise():
+def test_shrinkage_keeps_what_stands_out_and_removes_noise():
     released = np.array([[3.0] * 6, [0.01] * 6])
     shrunk, factors = shrink(released, 0.1)
     assert shrunk[0] == pytest.approx(released[0], rel=0.01)
@@ -227,7 +227,7 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
     assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
 
 
-def test_when_all_is_noise_a_note_says_so():
+def test_a_note_says_if_the_mixture_is_mostly_noise():
     release = OutputNoise().fit(
         Records(clusters()), make_spec(), Budget(0.01, 1e-6), seeded_randomness(1, "small")
     )

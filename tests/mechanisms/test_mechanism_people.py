@@ -1,6 +1,6 @@
-"""Local mechanisms where a person is the unit: everybody gives the same number of reports, whatever they hold.
+"""Local mechanisms with a person as the unit: every person gives the same number of reports, whatever they hold.
 
-A comparison fails wrongly with a probability below 1e-6 over seeds.
+A comparison fails by chance with a probability below 1e-6 over seeds.
 """
 
 import itertools
@@ -31,14 +31,14 @@ def source(seed=1):
 
 
 def people(limit=3, epsilon=1.0, rows=900, attributes=()):
-    """What is public about people with at most `limit` records, and a budget."""
+    """Return the public values for persons with at most `limit` records, and a budget."""
     return make_spec(unit="person", max_records=limit, rows=rows, attributes=attributes), Budget(
         epsilon, 1e-6
     )
 
 
 def holdings(counts):
-    """The person of each record, for people with so many records."""
+    """Return the person of each record, for persons with these numbers of records."""
     return np.repeat(np.arange(len(counts)), counts)
 
 
@@ -49,7 +49,7 @@ def codes_for(rows):
 # Which records answer.
 
 
-def test_every_unit_answers_with_as_many_rows_as_any_other_and_with_its_own():
+def test_every_unit_answers_with_the_same_number_of_its_own_rows():
     units_of = np.array([2, 0, 1, 2, 2, 0, 2, 2])
     rows = shuffle.pick_rows(units_of, shuffle.random_keys(8, source=source()), 3)
     assert rows.shape == (3, 3)
@@ -79,7 +79,7 @@ def test_pairs_of_picks_are_uniform_without_replacement():
 
 
 def numbered(persons):
-    """Records that say which they are."""
+    """Return records that identify themselves."""
     number = np.arange(len(persons))
     return Records(number[:, None] / 1.0, {"number": number}, persons)
 
@@ -90,8 +90,8 @@ def in_parts(records, cuts):
 
 @pytest.mark.parametrize("each", [1, 3])
 @pytest.mark.parametrize("part", [20, 200, 10_000])
-def test_picks_do_not_depend_on_the_parts_in_which_the_records_come(each, part, monkeypatch):
-    """With the same keys the same records of everybody, though those that cannot be picked are let go on the way."""
+def test_picks_do_not_depend_on_the_parts_of_the_records(each, part, monkeypatch):
+    """The same keys give the same records of every person, although records that cannot be picked are dropped."""
     monkeypatch.setattr(contribution_sampling, "PART", part)
     rng = np.random.default_rng(5)
     persons = rng.permutation(holdings(rng.integers(1, 6, 300))) + 2**60
@@ -105,8 +105,8 @@ def test_picks_do_not_depend_on_the_parts_in_which_the_records_come(each, part, 
         assert np.array_equal(Records.concatenate(made).persons, persons[rows])
 
 
-def test_records_that_cannot_be_picked_are_let_go(monkeypatch):
-    """Ten people with 2,000 records each, in parts of 100: never more than a few parts are held."""
+def test_records_that_cannot_be_picked_are_dropped(monkeypatch):
+    """Ten persons with 2,000 records each, in parts of 100: never more than a few parts are held."""
     monkeypatch.setattr(contribution_sampling, "PART", 100)
     held, joined = [], Records.concatenate
     monkeypatch.setattr(
@@ -120,7 +120,7 @@ def test_records_that_cannot_be_picked_are_let_go(monkeypatch):
     assert max(held) <= 200
 
 
-def test_nobody_gives_no_report():
+def test_no_persons_give_no_reports():
     assert list(contribution_sampling.sample_records([], 2, source=source())) == []
 
 
@@ -134,7 +134,7 @@ def test_every_order_of_the_rows_is_as_likely_as_any_other():
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 8.0, 20.0, 100.0])
-def test_as_many_responses_as_leave_the_least_variance(epsilon):
+def test_the_number_of_responses_minimises_the_variance(epsilon):
     def variance(j):
         e = math.exp(epsilon / j)
         return (0.25 + 4 * e / (e - 1) ** 2) / j
@@ -147,7 +147,7 @@ def test_as_many_responses_as_leave_the_least_variance(epsilon):
     assert epsilon < 20 or responses_per_person(epsilon, 10) > 1
 
 
-def test_the_number_of_people_is_public_or_at_least_what_the_limit_allows():
+def test_the_number_of_persons_is_public_or_at_least_what_the_limit_allows():
     assert expected_units(make_domain(rows=1000)) == 1000
     domain = make_domain(rows=1000, unit="person", max_records=3)
     assert expected_units(domain) == 334
@@ -158,7 +158,7 @@ def test_the_number_of_people_is_public_or_at_least_what_the_limit_allows():
 @pytest.mark.parametrize("attributes", [(), ATTRIBUTES], ids=["alone", "with attributes"])
 @pytest.mark.parametrize("method", LOCAL)
 def test_the_reports_of_a_person_cost_the_budget_together(method, attributes, epsilon):
-    """Whoever holds one record gives as many reports as who holds the most; the ledger has all of them."""
+    """A person with one record gives as many reports as one with the most; the ledger has all of them."""
     spec, budget = people(4, epsilon, attributes=attributes)
     mechanism = make_mechanism(method)
     plan = mechanism.plan(spec, budget)
@@ -188,9 +188,9 @@ def test_randomized_response_asks_several_times_at_a_large_budget_and_others_onc
     assert registry.build("laplace_input", {}).reports_per_person(30.0, 4) == 1
 
 
-def test_whose_a_record_is_must_be_known():
+def test_the_person_of_each_record_must_be_known():
     spec, budget = people()
-    with pytest.raises(UserError, match="whose each record is"):
+    with pytest.raises(UserError, match="the person of each record"):
         RandomizedResponse().privatise(Records(clusters(30)), spec, budget, seeded_randomness(1))
 
 
@@ -198,7 +198,7 @@ def test_whose_a_record_is_must_be_known():
 
 
 def law(mechanism, spec, budget, cells):
-    """The exact law of all reports of a person with records in these cells, over tuples of reports."""
+    """Return the exact distribution of all reports of a person with records in these cells, over tuples of reports."""
     plan = mechanism.plan(spec, budget)
     table = mechanism.channel(spec, plan)[1].probability_table()
     total, orders = 0.0, list(itertools.permutations(range(len(cells))))
@@ -247,8 +247,8 @@ def test_the_reports_have_that_law():
     assert stats.chisquare(seen, copies * mixed).pvalue < ALPHA
 
 
-def test_people_with_many_records_weigh_as_much_as_people_with_one():
-    """Ninety of a hundred people hold one record on the left, the others eight on the right."""
+def test_persons_with_many_records_have_the_same_weight_as_persons_with_one():
+    """Ninety of a hundred persons have one record on the left, the others have eight on the right."""
     counts = np.repeat([1, 8], [9000, 1000])
     persons = holdings(counts)
     points = np.where((persons < 9000)[:, None], -0.4, 0.4) * np.ones((1, 2))

@@ -1,4 +1,4 @@
-"""Planar Laplace: its loss at a distance in metres and over the box, what it says of itself, and its fits."""
+"""Planar Laplace: its loss at a distance in metres and over the box, its notes, and its fits."""
 
 import itertools
 import math
@@ -59,8 +59,8 @@ def _asked(spec, epsilon=1.0, points=None, **parameters):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("latitudes", [(44.9, 45.1), (55.0, 69.0), (-60.0, 75.0), (-90.0, 90.0), (-5.0, 5.0)])
-def test_two_places_so_many_metres_apart_lose_epsilon_and_no_more(latitudes, epsilon):
-    """North-south, east-west and askew, in true metres, all over the box up to 70° of latitude: and it is reached."""
+def test_two_places_within_the_distance_lose_at_most_epsilon(latitudes, epsilon):
+    """North-south, east-west and diagonal, in true metres, over the box up to 70° of latitude: and it is reached."""
     spec = geographic(latitudes)
     scale, _ = _asked(spec, epsilon)
     losses = []
@@ -99,7 +99,7 @@ def test_the_whole_report_is_private_at_the_distance_and_its_worst_case_is_in_th
     assert place.within_m == 500.0
 
 
-def test_displacements_have_the_stated_radius_and_half_the_noise_would_show():
+def test_displacements_have_the_stated_radius_and_half_the_noise_is_detected():
     spec, points = geographic(), np.zeros((4000, 2))
     reports = PlanarLaplaceInput(within_m=500.0).privatise(
         Records(points), spec, Budget(0.5, 0.0), seeded_randomness(1, "radius")
@@ -128,7 +128,7 @@ def test_a_release_has_the_same_noise_on_the_lattice():
     assert reports.claim.epsilon == pytest.approx(0.5, rel=1e-9)
 
 
-def test_the_noise_and_what_is_reported_depend_on_no_record():
+def test_the_noise_and_the_columns_depend_on_no_record():
     spec = geographic()
     found = [_asked(spec, points=points) for points in (np.zeros((1, 2)), clusters(50), np.full((9, 2), 5.0))]
     assert len({scale for scale, _ in found}) == 1
@@ -142,7 +142,7 @@ def test_the_noise_and_what_is_reported_depend_on_no_record():
     ).all()  # the noise is silent here: records are clipped to the box
 
 
-def test_a_model_says_what_its_noise_promises_near_and_far():
+def test_a_note_states_the_guarantee_near_and_far():
     spec = geographic()
     release = run(
         PlanarLaplaceInput(within_m=500.0),
@@ -177,7 +177,7 @@ def test_a_model_and_a_file_say_where_the_map_is_wrong(latitudes, longitudes, wo
     assert "hides among the places within 500 m" in remarks[0]
 
 
-def test_two_people_are_protected_where_all_their_places_are_near():
+def test_two_persons_are_protected_if_all_their_places_are_near():
     spec = geographic(unit="person", max_records=3, rows=300)
     records = Records(clusters(300), {}, np.arange(300) // 3)
     reports = PlanarLaplaceInput(within_m=500.0).privatise(
@@ -224,7 +224,7 @@ def test_extreme_budgets_and_tiny_data_give_valid_mixtures(reading, epsilon):
         assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
 
 
-def test_what_is_no_map_and_distances_beyond_the_box_are_refused_with_a_way_out():
+def test_other_coordinates_and_distances_beyond_the_box_are_refused_with_an_alternative():
     mechanism = PlanarLaplaceInput(within_m=500.0)
     for domain in (make_domain(dimensions=1), make_domain(dimensions=3)):
         with pytest.raises(
@@ -236,7 +236,9 @@ def test_what_is_no_map_and_distances_beyond_the_box_are_refused_with_a_way_out(
                 Budget(1.0, 0.0),
                 seeded_randomness(1),
             )
-    with pytest.raises(MechanismFailure, match=r"within_m = 50000 is no less than .* 27,\d+ m from corner"):
+    with pytest.raises(
+        MechanismFailure, match=r"within_m = 50000 is not smaller than .* 27,\d+ m from corner"
+    ):
         _asked(geographic(), within_m=50_000.0)
 
 

@@ -1,4 +1,4 @@
-"""Posterior samples: noise, claim, what one unit can do, and intervals that know the noise."""
+"""Posterior samples: noise, claim, the influence of one unit, and intervals that account for the noise."""
 
 import copy
 import dataclasses
@@ -49,7 +49,7 @@ def test_noise_has_the_scale_of_the_theorem(unit, relation, recording):
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("held", [1, 3], ids=["record", "person"])
 def test_no_unit_moves_the_statistics_further_than_their_sensitivity(relation, held):
-    """Everything that is released as one vector, over corners and random holdings; reached within a tenth."""
+    """Everything that is measured as one vector, over corners and random holdings; reached within a tenth."""
     generator = np.random.Generator(np.random.PCG64(3))
     unit = "record" if held == 1 else "person"
     neighbours = make_spec(relation=relation, unit=unit, max_records=held).neighbours
@@ -73,7 +73,7 @@ def test_no_unit_moves_the_statistics_further_than_their_sensitivity(relation, h
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-def test_claim_is_the_budget_however_many_draws(relation, epsilon):
+def test_claim_is_the_budget_for_any_number_of_draws(relation, epsilon):
     for samples in (0, 50):
         release = PosteriorSample(samples=samples).fit(
             Records(clusters()),
@@ -86,7 +86,7 @@ def test_claim_is_the_budget_however_many_draws(relation, epsilon):
 
 
 def test_halving_the_noise_is_caught_by_the_residuals():
-    """Counts released about a known mixture less the exact ones (chi square, false alarm 1e-6)."""
+    """Counts measured about a known mixture minus the exact ones (chi square, false alarm 1e-6)."""
     spec, points = make_spec(n_components=2), TRUTH.sample(1000, np.random.Generator(np.random.PCG64(1)))
     exact = standardised_pass(observe(points), TRUTH, scheme(2).radius).counts
     deviation = 4.0 * scheme(2).sensitivity(spec.neighbours) / scheme(2).count
@@ -137,8 +137,8 @@ def _released(spec, step):
     return MomentMeasurement(*numbers, sigma / shape.count, sigma / shape.total, sigma / shape.square)
 
 
-def test_all_follows_from_what_was_released(played):
-    """Every mixture that records were seen through, the release, the intervals and the draws, from the transcript."""
+def test_everything_follows_from_the_measurements(played):
+    """Every mixture that sees records, the release, the intervals and the draws follow from the transcript."""
     given_out, spec, release, search, (given, *used) = played
     assert list(release.transcript[0]) == ["reference"]
     mixture = restored(release.transcript[0]["reference"])
@@ -158,7 +158,7 @@ def test_all_follows_from_what_was_released(played):
     assert_same(release.mixture, belief.mean if given_out == "mean" else belief.draws(1, search)[0])
 
 
-def test_every_iteration_has_noise_of_its_own_and_of_the_theorems_size(played):
+def test_every_iteration_has_fresh_noise_of_the_theorems_size(played):
     _, spec, release, _, (_, *used) = played
     shape, residuals = scheme(2), []
     for step, about in zip(_steps(release), used, strict=True):
@@ -171,9 +171,9 @@ def test_every_iteration_has_noise_of_its_own_and_of_the_theorems_size(played):
 
 
 def _covered(aware=True, away=0.0, runs=60):
-    """How often the intervals of well separated means hold the truth.
+    """Return how often the intervals of well separated means cover the truth.
 
-    Moments are taken about a mixture whose means are wrong by so many of their standard deviations.
+    Moments are taken about a mixture whose means are wrong by this many of their standard deviations.
     """
     spec, hits, count = make_spec(n_components=2, rows=4000), 0, 0
     step = TRUTH.cholesky @ np.full(2, away / np.sqrt(2))
@@ -194,15 +194,15 @@ def _covered(aware=True, away=0.0, runs=60):
     return hits / count
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say():
-    """95 % of 240 (binomial, false alarm 1e-4); intervals that do not know the noise hold it far less often."""
+def test_intervals_cover_the_truth_at_their_rate():
+    """95 % of 240 (binomial, false alarm 1e-4); intervals that ignore the noise cover far less often."""
     assert _covered(aware=True) > stats.binom.ppf(1e-4, 240, 0.95) / 240
     assert _covered(aware=False) < 0.7
 
 
 @pytest.mark.parametrize("away", [0.5, 1.0])
-def test_intervals_hold_the_truth_also_where_the_iteration_before_was_wrong(away):
-    """The prior about the mixture before does not pull them to it (binomial, false alarm 1e-4)."""
+def test_intervals_cover_the_truth_if_the_previous_iteration_was_wrong(away):
+    """The prior about the previous mixture does not pull the intervals to it (binomial, false alarm 1e-4)."""
     assert _covered(away=away) > stats.binom.ppf(1e-4, 240, 0.95) / 240
 
 
@@ -221,7 +221,7 @@ def test_intervals_are_the_quantiles_of_draws(monkeypatch, deviation):
         assert told["upper"] == pytest.approx(upper[k])
 
 
-def test_draws_differ_scatter_about_the_mean_and_may_be_the_release():
+def test_draws_differ_scatter_about_the_mean_and_may_be_published():
     spec = make_spec(relation="add_remove", n_components=2, rows=4000)
     records = Records(spec.inside(TRUTH.sample(4000, np.random.Generator(np.random.PCG64(2)))))
     release = PosteriorSample(samples=200).fit(
@@ -238,7 +238,7 @@ def test_draws_differ_scatter_about_the_mean_and_may_be_the_release():
     assert not np.array_equal(drawn.mixture.means, release.mixture.means)
 
 
-def test_fresh_noise_has_the_law_of_the_release():
+def test_simulated_noise_has_the_distribution_of_the_measurement():
     spec = make_spec(n_components=2)
     released = joint_moments.MomentMeasurement(np.ones(2), np.ones((2, 2)), np.ones((2, 2, 2)), 1.0, 2.0, 3.0)
     counts, sums, squares = NoisyPosterior(TRUTH, released, spec)._noise_draws(
@@ -265,7 +265,7 @@ def test_any_budget_and_any_data_give_a_valid_mixture_inside_the_box(points, eps
     assert (np.linalg.eigvalsh(mixture.covariances) >= spec.floor.min() * (1 - 1e-9)).all()
 
 
-def test_when_all_is_noise_a_note_says_so():
+def test_a_note_says_if_the_mixture_is_mostly_noise():
     release = PosteriorSample().fit(
         Records(clusters()), make_spec(), Budget(0.01, 1e-6), seeded_randomness(1, "small")
     )

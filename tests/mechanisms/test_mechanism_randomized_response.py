@@ -1,6 +1,6 @@
-"""Randomized response on a grid: what a report may tell, that files give reports back, and what a fit recovers.
+"""Randomized response on a grid: what a report may reveal, that files return reports, and what a fit recovers.
 
-A comparison fails wrongly with a probability below 1e-6 over seeds (5 standard errors are 5.7e-7).
+A comparison fails by chance with a probability below 1e-6 over seeds (5 standard errors are 5.7e-7).
 """
 
 import math
@@ -26,7 +26,7 @@ ORACLES = ["auto", *BY_NAME]
 
 
 def asked(oracle="auto", epsilon=1.0, rows=2000, dimensions=2, mechanism=None):
-    """A mechanism, what is public about its data, and the plan, grid and oracle that follow from it."""
+    """Return a mechanism, its public values, and the plan, grid and oracle that follow from them."""
     mechanism, spec = (
         mechanism or RandomizedResponse(oracle=oracle),
         make_spec(rows=rows, dimensions=dimensions),
@@ -78,7 +78,7 @@ def test_no_two_cells_differ_by_more_than_epsilon_in_any_report(name, epsilon):
     assert plan.budget.epsilon == epsilon
 
 
-def test_no_two_cells_differ_by_more_than_epsilon_whatever_the_hash():
+def test_no_two_cells_differ_by_more_than_epsilon_for_any_hash():
     _, _, plan, _, oracle = asked("olh", 1.5, rows=30)
     tables = [oracle.probability_table(a, b) for a in (0, 1, 7, 31_000) for b in (0, 5, 20_000)]
     worst = max(math.log((table.max(axis=0) / table.min(axis=0)).max()) for table in tables)
@@ -98,7 +98,7 @@ def test_the_ledger_has_one_response_at_the_budget(name):
 
 
 @pytest.mark.parametrize("name", ORACLES)
-def test_what_is_asked_does_not_depend_on_the_records(name):
+def test_the_questions_do_not_depend_on_the_records(name):
     mechanism, spec, plan, _, oracle = asked(name, rows=300)
     alike = [
         answered(mechanism, spec, plan, points).columns["cell"]
@@ -125,7 +125,7 @@ def test_counts_are_unbiased_with_the_stated_deviation(name):
 
 
 def private_file(path, columns):
-    """A private file of these columns; gives back its size and what is read from it."""
+    """Write a private file of these columns; return its size and its content."""
     job = MechanismJob(
         "a", "laplace_input", {}, registry.build("laplace_input", {}), Budget(1.0, 0.0), (3,), 0.0, 1, 7
     )
@@ -164,7 +164,7 @@ def test_a_file_gives_back_what_an_oracle_made_in_few_bytes(tmp_path, name, cell
 
 
 def entropy(oracle):
-    """Bits that a report of uniform answers has."""
+    """Return the bits of a report of uniform answers."""
     kind = type(oracle).__name__
     if kind == "GeneralizedResponse":
         return math.log2(oracle.categories)
@@ -178,7 +178,7 @@ def entropy(oracle):
     return math.log2(math.comb(oracle.categories, oracle.size))
 
 
-def test_no_report_at_all_is_read_back_too():
+def test_an_empty_file_of_reports_is_read_back():
     for kind in BY_NAME.values():
         oracle = kind(40, 1.0)
         assert oracle.support(decode_reports(np.empty(0, oracle.report), oracle.report)).sum() == 0
@@ -255,8 +255,8 @@ def test_the_smallest_and_largest_budgets_give_valid_mixtures(name, epsilon):
         assert (mixture.means <= spec.domain.upper + 1e-9).all()
 
 
-def test_no_more_gaussians_than_the_reports_support():
-    """Three clusters, ten Gaussians wanted: at least three where much is known, one where nearly nothing is."""
+def test_no_more_components_than_the_reports_support():
+    """Three clusters, ten components requested: at least three if much is known, one if nearly nothing is."""
     spec, records = make_spec(rows=5000, n_components=10), Records(clusters(5000))
     used = {}
     for epsilon in (0.02, 6.0):
@@ -264,7 +264,7 @@ def test_no_more_gaussians_than_the_reports_support():
             RandomizedResponse(), records, spec, Budget(epsilon, 0.0), seeded_randomness(3, epsilon)
         )
         used[epsilon] = release.mixture.n_components
-        said = f"support {used[epsilon]} of 10 Gaussians"
+        said = f"support {used[epsilon]} of the 10 requested components"
         assert any(said in note for note in release.notes) == (used[epsilon] < 10)
     assert used[0.02] == 1
     assert used[6.0] >= 3
@@ -273,22 +273,22 @@ def test_no_more_gaussians_than_the_reports_support():
     assert component_numbers(10) == [1, 2, 4, 8, 10]
 
 
-def test_the_number_of_gaussians_may_be_left_open():
+def test_the_number_of_components_can_be_chosen_among_candidates():
     spec = replace(make_spec(rows=5000), candidates=(1, 3, 6))
     release = run(RandomizedResponse(), Records(clusters(5000)), spec, Budget(8.0, 0.0), seeded_randomness(1))
     assert release.mixture.n_components in (3, 6)
     assert any("chosen among 1, 3, 6" in note for note in release.notes)
 
 
-def test_a_mixture_of_noise_says_so():
+def test_a_note_says_if_the_mixture_is_mostly_noise():
     spec = make_spec(rows=500)
     release = run(RandomizedResponse(), Records(clusters(500)), spec, Budget(0.02, 0.0), seeded_randomness(1))
     assert any("mostly noise" in note for note in release.notes)
 
 
-def test_more_coordinates_than_a_grid_can_bear_are_a_sentence():
+def test_too_many_coordinates_for_a_grid_are_an_error_message():
     spec = make_spec(rows=2000, dimensions=5)
-    with pytest.raises(MechanismFailure, match="up to 4 coordinates, and made has 5"):
+    with pytest.raises(MechanismFailure, match="up to 4 coordinates, but made has 5"):
         run(RandomizedResponse(), Records(clusters(2000, 5)), spec, Budget(2.0, 0.0), seeded_randomness(1))
 
 

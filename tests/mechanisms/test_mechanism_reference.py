@@ -1,4 +1,4 @@
-"""The private reference: what it costs, what it may know, and that it finds the components."""
+"""The private reference: its cost, what it may see, and that it finds the components."""
 
 import math
 
@@ -21,8 +21,8 @@ from privmix.privacy.ledger import Ledger
 @pytest.mark.parametrize("unit", ["record", "person"])
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("dimensions", [2, 5])
-def test_it_costs_one_gaussian_release_of_its_multiplier(unit, relation, dimensions, recording):
-    """One histogram, or ROUNDS joint releases of an equal share each; noise by the sensitivity of the unit."""
+def test_it_costs_one_gaussian_measurement_of_its_multiplier(unit, relation, dimensions, recording):
+    """One histogram, or ROUNDS joint measurements of an equal share each; noise by the sensitivity of the unit."""
     spec = make_spec(dimensions=dimensions, relation=relation, unit=unit, max_records=3)
     ledger = Ledger()
     fit_reference(
@@ -56,7 +56,7 @@ def test_the_grid_does_not_depend_on_the_data(monkeypatch):
 
 
 def test_the_grid_reference_follows_from_the_noisy_counts():
-    """Computed again from the exact counts plus the noise on the tape, with the search begun where it was begun."""
+    """Recomputed from the exact counts plus the recorded noise, with the same start of the search."""
     spec, points = make_spec(rows=1300, relation="add_remove"), clusters()
     tape = Tape(seeded_randomness(6, "tape").noise)
     found = fit_reference(
@@ -80,7 +80,7 @@ def test_the_grid_reference_follows_from_the_noisy_counts():
 
 
 def test_the_reference_of_moments_follows_from_the_noisy_moments(monkeypatch):
-    """From a public start on every mixture is computed from the released moments before it."""
+    """From a public start on, every mixture is computed from the measured moments before it."""
     spec, points, releases = (
         make_spec(dimensions=5, rows=1300, relation="add_remove"),
         clusters(dimensions=5),
@@ -113,7 +113,7 @@ def test_it_finds_separated_clusters():
     assert (distances.min(axis=1) < 0.25).all()
 
 
-def test_only_what_stands_out_of_the_noise_is_kept():
+def test_only_counts_that_stand_out_from_the_noise_are_kept():
     """A full cell is kept as it is, thin mass over many cells only in wider boxes, and noise hardly at all."""
     grid = cubic_grid(np.zeros(2), np.ones(2), 4096)
     generator = np.random.Generator(np.random.PCG64(3))

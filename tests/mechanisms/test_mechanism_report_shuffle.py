@@ -1,4 +1,4 @@
-"""Rows that wait: they come out as they went in, and what they wait in has no name and does not outlive the process."""
+"""Waiting rows: they come out unchanged, and their files have no name and do not outlive the process."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def _rows(number):
 
 
 def _open_files(folder):
-    """Those of this process in the folder, with a name or without."""
+    """Return the open files of this process in the folder, with a name or without."""
     held = [os.readlink(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")
             if os.path.lexists(f"/proc/self/fd/{each}")]  # fmt: skip
     return [path for path in held if path.startswith(str(folder))]
@@ -25,7 +25,7 @@ def _open_files(folder):
 
 @pytest.mark.parametrize("number", [0, 1, 1000, 30_000])
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_rows_come_out_in_order_as_often_as_wanted(tmp_path, number, in_memory):
+def test_rows_can_be_read_in_order_any_number_of_times(tmp_path, number, in_memory):
     rows = _rows(number)
     with open_spools(1, None if in_memory else tmp_path) as [spool]:
         for some in np.array_split(rows, 3):
@@ -36,14 +36,14 @@ def test_rows_come_out_in_order_as_often_as_wanted(tmp_path, number, in_memory):
             assert np.array_equal(np.concatenate(parts), rows)
 
 
-def test_a_spool_of_nothing_has_no_part_and_one_of_no_rows_an_empty_one():
+def test_an_unused_spool_has_no_part_and_a_spool_of_empty_arrays_has_one():
     with open_spools(2, None) as [untouched, empty]:
         empty.add(_rows(0))
         assert list(untouched.parts(10)) == []
         assert [part.dtype for part in empty.parts(10)] == [_rows(0).dtype]
 
 
-def test_rows_are_dealt_whole():
+def test_rows_are_distributed_whole():
     rows, places = _rows(1000), np.arange(1000) % 3
     with open_spools(3, None) as three:
         distribute_rows(rows, places, three)

@@ -1,4 +1,4 @@
-"""What is made of released counts: non-negative counts, a fit, a number of components. None of it sees records."""
+"""Processing of noisy counts: non-negative counts, a fit, a number of components. None of it sees records."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_a_public_number_of_records_is_kept_instead():
 
 
 @pytest.mark.parametrize("counts", [[-1.0, -2.0, -3.0, -4.0], [0.0, 0.0, 0.0, 0.0]])
-def test_where_nothing_is_left_the_density_is_uniform(counts):
+def test_without_positive_counts_the_density_is_uniform(counts):
     synopsis = _synopsis(counts)
     assert synopsis.mostly_noise
     assert synopsis.weights() == pytest.approx(np.full(4, 0.25))
@@ -63,8 +63,8 @@ def test_the_number_of_components_is_found_when_noise_allows_it():
     assert _chosen(_three_clusters(20_000, deviation=5.0), [1, 2, 3, 5, 8]) in (3, 5)
 
 
-def test_few_records_behind_much_noise_or_few_people_choose_fewer_components():
-    """With 40 records of which 40 may be one person's there is evidence for one Gaussian alone."""
+def test_few_records_or_much_noise_or_few_persons_give_fewer_components():
+    """With 40 records, 40 of which may be one person's, there is evidence for only one component."""
     assert _chosen(_three_clusters(40, records_per_unit=40), [1, 3, 6]) == 1
 
 
@@ -73,7 +73,7 @@ def test_no_more_components_than_boxes_with_a_count():
     assert _chosen(synopsis, [6, 7]) == 2
     fit, notes = synopsis.fit(make_spec(5), rng=np.random.default_rng(1), searches=1)
     assert fit.mixture.n_components == 2
-    assert any("2 of 5 Gaussians" in note for note in notes)
+    assert any("2 of the 5 requested components" in note for note in notes)
 
 
 def test_more_searches_never_end_lower():

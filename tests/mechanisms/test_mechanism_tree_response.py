@@ -1,4 +1,4 @@
-"""The tree of answers: what one report may tell, how shares become consistent, and what a fit recovers."""
+"""The tree of answers: what one report may reveal, how shares become consistent, and what a fit recovers."""
 
 import itertools
 
@@ -42,7 +42,7 @@ def _table(oracle, hashes=4):
 
 @pytest.mark.parametrize(("rows", "epsilon"), [(50, 1.0), (1000, 0.5), (2000, 4.0), (20_000, 2.0)])
 def test_the_table_of_level_and_answer_has_ratios_of_at_most_e_to_the_epsilon(rows, epsilon):
-    """The level is part of the report and has the same chance whatever the record: and the bound is reached."""
+    """The level is part of the report and has the same probability for any record: and the bound is reached."""
     spec = make_spec(dimensions=1, rows=rows)
     halving, depths, oracles = TREE.questions(spec, _plan(spec, epsilon))
     places = np.unique(halving.codes(np.linspace(-1, 1, 41)[:, None]))
@@ -65,7 +65,7 @@ def _frequencies(point, spec, epsilon, people, seed):
 
 @pytest.mark.parametrize(("rows", "epsilon", "levels"), [(30, 2.0, 1), (8, 7.0, 2)])
 def test_reports_have_the_probabilities_of_the_table(rows, epsilon, levels):
-    """Chi square at 1e-6 over all reports of a record, and the power to notice half of the noise."""
+    """Chi square at 1e-6 over all reports of a record, with the power to detect half of the noise."""
     spec, people = make_spec(dimensions=1, rows=rows), 60_000
     halving, depths, oracles = TREE.questions(spec, _plan(spec, epsilon))
     assert len(depths) == levels
@@ -104,7 +104,7 @@ def test_every_level_tells_the_truth_as_often_as_stated(epsilon, grr):
 
 
 @pytest.mark.parametrize("corner", ["lower", "upper"])
-def test_a_record_on_the_edge_of_the_box_answers_at_every_level_alike(corner):
+def test_a_record_on_the_edge_of_the_box_is_in_the_edge_part_at_every_level(corner):
     spec, people = make_spec(rows=20_000), 20_000
     rows, _ = _answered(np.tile(getattr(spec.domain, corner), (people, 1)), spec, 3.0)
     _, depths, oracles = TREE.questions(spec, _plan(spec, 3.0))
@@ -123,8 +123,8 @@ def test_the_ledger_and_the_claim_are_the_budget(epsilon):
     assert reports.claim.delta == 0.0
 
 
-def test_what_is_asked_depends_on_public_values_alone():
-    """The answers of a batch are those of its records: the same layout and levels whatever the records."""
+def test_the_questions_depend_only_on_public_values():
+    """The same layout and levels for any records."""
     spec = make_spec(rows=100_000)
     alone, _ = _answered(np.zeros((5, 2)), spec, 1.0)
     crowd, _ = _answered(clusters(3000), spec, 1.0)
@@ -136,7 +136,7 @@ def test_what_is_asked_depends_on_public_values_alone():
     assert np.array_equal(_answered(points, spec, 1.0)[0][0], _answered(moved, spec, 1.0)[0][0])
 
 
-def test_more_people_and_more_epsilon_never_ask_for_fewer_parts():
+def test_more_persons_and_more_epsilon_never_give_fewer_parts():
     deepest = 29
     for one, more in itertools.pairwise((0.1, 0.3, 1.0, 3.0, 10.0)):
         few, many = (
@@ -150,7 +150,7 @@ def test_more_people_and_more_epsilon_never_ask_for_fewer_parts():
 
 
 @pytest.mark.parametrize("deepest", range(1, 31))
-def test_levels_end_near_the_resolution_where_there_are_enough(deepest):
+def test_levels_end_near_the_resolution_if_there_are_enough(deepest):
     depths = level_depths(deepest, _plan(make_spec(rows=200_000), 8.0))
     assert depths[0] == min(deepest, 8)
     assert deepest - 5 < depths[-1] <= deepest
@@ -195,8 +195,8 @@ def test_estimated_shares_are_unbiased_with_the_stated_variance(epsilon):
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5])
-def test_the_variance_of_a_share_has_a_part_of_the_noise_and_one_of_who_was_asked(share):
-    """One report each: the binomial spread of the support. Several of a person: whose they are counts once each."""
+def test_the_variance_of_a_share_adds_noise_and_sampling_of_persons(share):
+    """One report each: the binomial spread of the support. Several of a person: sampling counts each person once."""
     oracle, reports = GeneralizedResponse(8, 2.0), 600
     rate = oracle.other + share * (oracle.truth - oracle.other)
     single = ShareEstimates(oracle, np.zeros(1), reports).variances(np.array([share]))
@@ -205,8 +205,8 @@ def test_the_variance_of_a_share_has_a_part_of_the_noise_and_one_of_who_was_aske
     assert several - single == pytest.approx(2 * share * (1 - share) / reports)
 
 
-def test_a_level_where_nobody_answered_says_nothing():
-    """Left out where it is a deeper one; without the first nothing is known, and the fit says so."""
+def test_a_level_without_answers_is_skipped():
+    """A deeper level is left out; without the first nothing is known, and the fit says so."""
     spec, epsilon = make_spec(rows=4000), 6.0
     plan = _plan(spec, epsilon)
     _, depths, oracles = TREE.questions(spec, plan)
@@ -222,8 +222,8 @@ def test_a_level_where_nobody_answered_says_nothing():
     assert any("mostly noise" in note for note in fit.notes)
 
 
-def test_as_many_records_as_the_shares_are_certain_decide_the_number_of_gaussians():
-    """Shares of n records without noise: a cluster more is borne out by many records, and not by few."""
+def test_the_certainty_of_the_shares_decides_the_number_of_components():
+    """Shares of n records without noise: many records support one more cluster, few do not."""
     lower, upper = np.array([[-0.5, -0.5], [0.3, 0.3]]), np.array([[-0.3, -0.3], [0.5, 0.5]])
     shares, spec = np.array([0.9, 0.1]), make_spec(2)
     for records, number in ((4, 1), (4000, 2)):
@@ -261,7 +261,7 @@ def test_consistent_shares_are_the_weighted_least_squares_ones():
     assert tree.consistent_shares()[leaves] == pytest.approx(solved, rel=1e-6)
 
 
-def test_consistent_shares_add_up_and_are_none_negative():
+def test_consistent_shares_add_up_and_are_non_negative():
     rng = np.random.Generator(np.random.PCG64(6))
     tree = _made_tree(rng)
     tree = ShareTree(tree.parents, rng.normal(0, 1, len(tree.parents)), tree.variances)
@@ -291,14 +291,14 @@ def test_every_budget_and_dataset_gives_a_valid_mixture(dimensions, epsilon, poi
     assert np.isfinite(mixture.log_density(made)).all()
 
 
-def test_more_than_three_coordinates_are_refused_with_a_way_out():
+def test_more_than_three_coordinates_are_refused_with_an_alternative():
     with pytest.raises(MechanismFailure, match="up to 3 coordinates"):
         TREE.privatise(
             Records(clusters(20, 4)), make_spec(dimensions=4), Budget(1.0, 0.0), seeded_randomness(1)
         )
 
 
-def test_the_order_of_the_reports_means_nothing_and_bytes_are_read_back():
+def test_the_order_of_the_reports_does_not_matter_and_bytes_are_read_back():
     spec, plan = make_spec(rows=3000), _plan(make_spec(rows=3000), 3.0)
     rows, _ = _answered(clusters(3000), spec, 3.0)
     there = TREE.model(CoordinateReports({"part": rows}), spec, plan, np.random.default_rng(1))
@@ -315,7 +315,7 @@ def test_the_clusters_are_found(epsilon, gain):
     assert release.mixture.log_density(clusters(2000)).mean() > uniform + gain
 
 
-def test_noise_alone_is_said_to_be_noise():
+def test_a_note_says_if_the_mixture_is_mostly_noise():
     spec = make_spec(rows=3000)
     release = run(TREE, Records(clusters(3000)), spec, Budget(0.02, 0.0), seeded_randomness(2))
     assert any("mostly noise" in note for note in release.notes), release.notes

@@ -1,4 +1,4 @@
-"""Tree, then moments: two parts that add up to the budget, each replayed from what was released before it."""
+"""Tree, then moments: two parts that add up to the budget, each replayed from earlier measurements."""
 
 import numpy as np
 import pytest
@@ -62,8 +62,8 @@ def test_the_moments_have_the_noise_of_their_sensitivity(unit, recording):
     assert [scale for _, scale, _ in recording.noise.asked] == pytest.approx([wanted] * 2, rel=1e-9)
 
 
-def test_every_step_follows_from_what_was_released_before(monkeypatch):
-    """The transcript alone gives the start, each iterate and the model; the noise of each release is what is left."""
+def test_every_step_follows_from_earlier_measurements(monkeypatch):
+    """The transcript alone gives the start, each iterate and the model; the rest of each measurement is its noise."""
     spec, points, used = make_spec(relation="add_remove", rows=3000), clusters(3000), []
     monkeypatch.setattr(
         "privmix.mechanisms.shared.joint_moments.measure_moments",
@@ -97,7 +97,7 @@ def test_every_step_follows_from_what_was_released_before(monkeypatch):
     assert_fresh_noise(residuals, alarm=1e-4)
 
 
-def test_the_moments_are_followed_less_the_more_noise_they_have():
+def test_noisier_moments_have_a_smaller_share():
     spec = make_spec(relation="add_remove", rows=5000)
     start = QUICK.fit(Records(clusters(5000)), spec, BUDGET, seeded_randomness(1)).mixture
     beliefs = [moment_share(start, spec, mu, spec.neighbours) for mu in (0.01, 0.1, 1.0, 10.0)]
@@ -128,7 +128,7 @@ def test_it_finds_the_clusters():
     assert mixture.log_density(fresh).mean() > one.log_density(fresh).mean() + 0.5
 
 
-def test_what_cannot_work_is_a_sentence():
+def test_impossible_settings_are_an_error_message():
     with pytest.raises(UserError, match="delta > 0"):
         QUICK.fit(Records(clusters()), make_spec(), Budget(1.0, 0.0), seeded_randomness(1))
     with pytest.raises(MechanismFailure, match="noisy_moments"):

@@ -129,7 +129,7 @@ def test_noise_that_models_share_is_red_at_both(made):
     run, _ = made_up_run.load(root, configuration)
     marked = {outcome.epsilon: findings(outcome) for outcome in run.outcomes if findings(outcome)}
     assert set(marked) == {1.0, 10.0}
-    assert "its noise is that of dp_em_exact at ε = 10 on checkins" in marked[1.0][0]
+    assert "it shares its noise with dp_em_exact at ε = 10 on checkins" in marked[1.0][0]
     assert "dp_em_exact fails the audit." in _words(made_up_run.render(root, configuration))
 
 

@@ -121,7 +121,7 @@ def test_people_and_a_mechanism_that_cannot_work_are_results_and_no_crash(tmp_pa
     result = project.snakemake("reports/summary.html")
     assert result.returncode == 0, result.stderr[-2000:]
     page = (project.folder / "reports/summary.html").read_text()
-    assert "each person gave one report" in page
+    assert "Each person gave one report" in page
     assert "needs a latitude and a longitude" in page
 
 

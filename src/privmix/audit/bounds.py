@@ -1,9 +1,9 @@
 """Lower bounds on ε from the scores that an attacker gave to runs of two neighbouring worlds.
 
-Each theorem says what (ε, δ) allows an attacker at most, and is turned round with a confidence bound on what this one
-achieved. `mine` and `other` are the scores of run i of either world: runs are independent of each other, and the two
-runs of one number may share their noise. A pair with the same noise is an honest sample of either world, and what both
-have in common leaves the comparison: far fewer runs prove as much.
+Each theorem limits what an attacker can achieve under (ε, δ). The bound inverts it with a confidence bound on what this
+attacker achieved. `mine` and `other` are the scores of run i in each world. Runs are independent of each other, and the
+two runs with the same number may share their noise. A pair with the same noise is an honest sample of each world, and
+the shared part cancels in the comparison: far fewer runs prove the same.
 """
 
 import math
@@ -14,16 +14,17 @@ import numpy as np
 from privmix.privacy.accounting import gaussian_epsilon
 from privmix.privacy.hypothesis_testing import PairedScores, paired_auc
 
-FEWEST_RUNS = 20  # runs of each world below which nothing is said
+FEWEST_RUNS = 20  # runs of each world; with fewer there is no bound
 NORMAL = NormalDist()
 
 
 def auc_lower_bound(sides: PairedScores, alpha: float) -> float:
-    """What the AUC is at least, at confidence 1 - alpha.
+    """Return a lower bound on the AUC, at confidence 1 - alpha.
 
-    A normal bound is wrong where what lowers the AUC is too rare to be seen in these runs, as near AUC = 1. What has a
-    chance above ln(1/alpha)/n is seen at confidence 1 - alpha, and takes at most 2 AUC from the mean of a run: as much
-    is taken off beside the normal quantile, which together is more than Clopper and Pearson ask for a rare event.
+    A normal bound is wrong if events that lower the AUC are too rare to occur in these runs, for example near AUC = 1.
+    An event with a chance above ln(1/alpha)/n occurs at confidence 1 - alpha, and a rarer one takes at most 2 AUC from
+    the mean of a run. This amount is subtracted in addition to the normal quantile. Together this is more than Clopper
+    and Pearson require for a rare event.
     """
     estimate, variance = paired_auc(sides)
     unseen = 2 * estimate * math.log(1 / alpha) / len(sides)
@@ -31,9 +32,9 @@ def auc_lower_bound(sides: PairedScores, alpha: float) -> float:
 
 
 def gaussian_epsilon_bound(area: float, delta: float) -> float:
-    """ε at δ of the least μ-GDP mechanism with that AUC: AUC ≤ Φ(μ/√2) (Dong, Roth, Su 2022).
+    """Return ε at δ of the least μ-GDP mechanism with that AUC: AUC ≤ Φ(μ/√2) (Dong, Roth, Su 2022).
 
-    Only of a mechanism whose whole ledger is Gaussian. On a tight randomised response at ε = 1 it would "prove" 4.18.
+    Valid only if the whole ledger is Gaussian. On a tight randomised response at ε = 1 it would "prove" 4.18.
     """
     if area <= 0.5:
         return 0.0
@@ -41,13 +42,13 @@ def gaussian_epsilon_bound(area: float, delta: float) -> float:
 
 
 def pure_epsilon_bound(area: float, delta: float) -> float:
-    """Least ε with AUC ≤ 1 - (1-δ)²/(1+e^ε), the area of the region of Kairouz, Oh, Viswanath 2015, Theorem 2.1."""
+    """Return the least ε with AUC ≤ 1 - (1-δ)²/(1+e^ε), the area of Kairouz, Oh, Viswanath 2015, Theorem 2.1."""
     odds = (1 - delta) ** 2 / max(1 - area, 1e-300) - 1
     return math.log(odds) if odds > 1 else 0.0
 
 
 def error_counts(sides: PairedScores, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many runs of the other world are above each threshold, and how many of mine are not."""
+    """Count the runs of the other world above each threshold, and the runs of mine that are not above it."""
     false_alarms = len(sides) - np.searchsorted(np.sort(sides.other), thresholds, side="right")
     return false_alarms, np.searchsorted(np.sort(sides.mine), thresholds, side="right")
 
@@ -55,10 +56,10 @@ def error_counts(sides: PairedScores, thresholds: np.ndarray) -> tuple[np.ndarra
 def clopper_pearson_bound(
     false_alarms: np.ndarray, misses: np.ndarray, runs: int, delta: float, alpha: float
 ) -> np.ndarray:
-    """Least ε that allows so many errors in so many runs of either world, at confidence 1 - alpha.
+    """Return the least ε that allows these errors in `runs` runs of each world, at confidence 1 - alpha.
 
     Every test has FA + e^ε MD ≥ 1 - δ and e^ε FA + MD ≥ 1 - δ (Kairouz, Oh, Viswanath 2015). Upper bounds of both rates
-    hold together at alpha/2 each (Clopper and Pearson 1934), whatever runs of the two worlds share.
+    hold together at alpha/2 each (Clopper and Pearson 1934), even if runs of the two worlds share noise.
     """
     from scipy.special import betaincinv
 
@@ -73,11 +74,13 @@ def clopper_pearson_bound(
 
 
 def choose_threshold(training: PairedScores, runs: int, delta: float, alpha: float) -> float:
-    """The threshold that will probably prove most in so many runs, from runs that prove nothing themselves."""
+    """Choose the threshold that will probably prove most in `runs` runs, from training runs that prove nothing."""
     values = np.unique(np.concatenate([training.mine, training.other]))
     values = values[np.isfinite(values)]
     between = (values[1:] + values[:-1]) / 2 if len(values) > 1 else values
     if not len(between):
         return 0.0
-    expected = ((errors + 0.5) / (len(training) + 1) * runs for errors in error_counts(training, between))
-    return float(between[np.argmax(clopper_pearson_bound(*expected, runs, delta, alpha))])
+    alarms, misses = (
+        (errors + 0.5) / (len(training) + 1) * runs for errors in error_counts(training, between)
+    )
+    return float(between[np.argmax(clopper_pearson_bound(alarms, misses, runs, delta, alpha))])

@@ -1,9 +1,9 @@
 """Canaries: units that make a mechanism leak as much as it can, and the pairs of worlds that differ in one of them.
 
-A unit changes most at the edge of the public box: there its coordinates are longest, and it is far enough
-from all others to be alone in one component. Where a unit is replaced, the two alternatives are as far apart
-as possible (for means), or at right angles (for second moments). One canary lies outside the box, because a mechanism
-must not trust that no record does. No canary depends on the records.
+A unit has the most influence at the edge of the public box. There its coordinates are longest, and it is far enough
+from all others to be alone in one component. If a unit is replaced, the two alternatives are as far apart as possible
+(for means), or at right angles (for second moments). One canary lies outside the box, because a mechanism must not rely
+on records to lie inside. No canary depends on the records.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from privmix.audit.recording import WorldPair
 from privmix.mechanisms.base import Records, Spec
 from privmix.privacy.sensitivity import Neighbours
 
-OUTSIDE = 10.0  # half-widths of the box from its centre
+OUTSIDE = 10.0  # distance from the centre, in half-widths of the box
 
 
 @dataclass(frozen=True, eq=False)
 class Canary:
-    """Where a unit stands, and where it stands in the other world if one is replaced."""
+    """The place of a unit, and its place in the other world if it is replaced."""
 
     name: str
     place: np.ndarray
@@ -27,7 +27,7 @@ class Canary:
 
 
 def list_canaries(spec: Spec) -> list[Canary]:
-    """The canaries of a public box."""
+    """Return the canaries of a public box."""
     lower, upper = spec.domain.lower, spec.domain.upper
     centre, half = (lower + upper) / 2, (upper - lower) / 2
     first = np.eye(len(half))[0]
@@ -41,7 +41,7 @@ def list_canaries(spec: Spec) -> list[Canary]:
 
 
 def canary_pairs(others: Records, spec: Spec, neighbours: Neighbours) -> list[WorldPair]:
-    """Worlds in which one more unit joins the others: a canary in one, its rival or nobody in the other."""
+    """Return worlds with one more unit: a canary in one world, its alternative or no unit in the other."""
     return [
         WorldPair(
             canary.name,
@@ -56,7 +56,7 @@ def canary_pairs(others: Records, spec: Spec, neighbours: Neighbours) -> list[Wo
 
 
 def neighbours_with_canary(records: Records, spec: Spec, neighbours: Neighbours) -> list[WorldPair]:
-    """The records as they are, and neighbours of them in which a canary takes the last unit's place, or joins."""
+    """Return the records with neighbouring datasets in which a canary replaces the last unit, or is added."""
     rest = (
         records.select(_rows_without_last_unit(records, neighbours))
         if _is_replace_one(neighbours)
@@ -73,7 +73,7 @@ def _is_replace_one(neighbours: Neighbours) -> bool:
 
 
 def _rows_without_last_unit(records: Records, neighbours: Neighbours) -> np.ndarray:
-    """The rows of all but the last unit."""
+    """Return the rows of all units but the last."""
     units = records.units(neighbours.unit)
     return np.flatnonzero(units < units.max(initial=0))
 
@@ -81,7 +81,7 @@ def _rows_without_last_unit(records: Records, neighbours: Neighbours) -> np.ndar
 def _append_unit(
     others: Records, place: np.ndarray, spec: Spec, neighbours: Neighbours, *, last: bool = False
 ) -> Records:
-    """The others and, as the last unit, as many records as one may have, all at that place.
+    """Append one unit with the largest allowed number of records, all at this place.
 
     All have the first value of every attribute, or the last.
     """

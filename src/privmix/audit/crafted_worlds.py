@@ -1,6 +1,6 @@
 """Crafted worlds: so few records that a mechanism runs in milliseconds, placed so that a canary is alone in its part.
 
-What a measurement reveals about one unit, in units of its noise, does not depend on how many others there are:
+The information of a measurement about one unit, in units of its noise, does not depend on the number of other units:
 sensitivities hold for any records. So these records test a claim as well as millions do.
 """
 
@@ -12,20 +12,20 @@ from privmix.audit.recording import WorldPair
 from privmix.mechanisms.base import Mechanism, Records, Spec
 from privmix.privacy.sensitivity import Relation, Unit
 
-UNITS = 300  # beside the canary: enough that noise leaves the clusters narrower than the canary is far
-RECORDS_EACH = 3  # where a person is the unit
+UNITS = 300  # without the canary; enough that, despite the noise, the clusters stay away from the canary
+RECORDS_EACH = 3  # if the unit is a person
 COMPONENTS = 2
 ANSWERS = ("no", "yes")
 
 
 def crafted_pairs(mechanism: Mechanism, unit: Unit, relation: Relation) -> list[WorldPair]:
-    """The worlds in which that mechanism is audited, where such a unit and relation are asked for."""
+    """Return the worlds for an audit of this mechanism, for this unit and relation."""
     spec = _crafted_spec(unit, relation)
     return canary_pairs(_crafted_records(spec), spec, mechanism.relation(spec))
 
 
 def _crafted_spec(unit: Unit, relation: Relation) -> Spec:
-    """A square map of half-diagonal one degree, so that mechanisms for places can be audited too."""
+    """Return a square map of half-diagonal one degree, so that mechanisms for places can be audited too."""
     half = np.sqrt(0.5)
     axes = tuple(
         Axis(
@@ -58,7 +58,7 @@ def _crafted_spec(unit: Unit, relation: Relation) -> Spec:
 
 
 def _crafted_records(spec: Spec) -> Records:
-    """Two clusters on either side of the centre, the same in every audit."""
+    """Return two clusters on either side of the centre, the same in every audit."""
     each = spec.domain.max_records_per_person
     generator = np.random.Generator(np.random.PCG64(1))
     side = np.where(np.arange(UNITS * each) % 2, 1.0, -1.0)[:, None]

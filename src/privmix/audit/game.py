@@ -5,16 +5,16 @@ which gives these scores:
 
 * the likelihood ratio of the measurements: the best score if they have their stated distributions;
 * differences: measurements of one kind need fresh noise. Subtracting the statistics of a world from two consecutive
-  measurements leaves their noise; if that was the same in both, it is so in the true world only;
-* the output: with all measurements held fixed every world must give the same output bit by bit. If only one does, it is
-  the true one;
+  measurements leaves their noise. If the same noise was used in both, it is equal in the true world only;
+* the output: with all measurements held fixed, every world must give the same output bit by bit. If only one does, it
+  is the true one;
 * a score learned from the numbers themselves (`learned_attacker`).
 
-How well they guess proves a lower bound on ε (Jagielski, Ullman, Oprea 2020; Nasr et al. 2023). A pilot chooses the
-pair of worlds that differs most, and the learned score is trained, on runs of their own: so the bounds need no
-correction for that. They are corrected for their number by Bonferroni's rule with fixed weights. What follows the
-last measurement is post-processing, so most runs stop there. The two runs of one number get the same randomness (see
-`bounds`).
+The success of these guesses proves a lower bound on ε (Jagielski, Ullman, Oprea 2020; Nasr et al. 2023). A pilot
+chooses the pair of worlds that differs most, and the learned score is trained. Both use separate runs, so the bounds
+need no correction for them. The bounds are corrected for their number by Bonferroni's rule with fixed weights.
+Everything after the last measurement is post-processing, so most runs stop there. The two runs with the same number get
+the same randomness (see `bounds`).
 """
 
 import math
@@ -45,41 +45,37 @@ from privmix.privacy.accounting import Budget, Claim, account, claim_distance
 from privmix.privacy.hypothesis_testing import PairedScores, paired_auc
 from privmix.privacy.ledger import Gaussian
 
-DIGITS = 9  # of a score: rounding must not tell equal ones apart
+DIGITS = 9  # of a score; rounding errors must not separate equal scores
 
 
 @dataclass(frozen=True, eq=False)
 class RunObservation:
-    """One run. Scores are high if they speak for my world."""
+    """One run. High scores speak for my world."""
 
-    log_likelihood_ratio: (
-        float  # ln P(releases | mine) - ln P(releases | other); infinite if one world cannot release them
-    )
-    difference: (
-        float  # how much more the noise of one release differs from the next in the other world than in mine
-    )
-    output: float  # 1 if my world alone gives the output, -1 if the other does, 0 if both do or nobody looked
-    said: RunNumbers  # the numbers released, and of a complete run those of its output
+    log_likelihood_ratio: float  # ln P(measurements | mine) - ln P(measurements | other); may be infinite
+    difference: float  # how much more consecutive noise differs in the other world than in mine
+    output: float  # 1 if only my world gives the output, -1 if only the other does, 0 otherwise
+    said: RunNumbers  # the measured numbers and, of a complete run, those of its output
 
 
 @dataclass(frozen=True, eq=False)
 class GameRunner:
-    """Where the game is played."""
+    """The mechanism, budget and randomness with which the game is played."""
 
     mechanism: Mechanism
     budget: Budget
     randomness: Callable[[int], Randomness]
-    releases: int  # after so many a run may be stopped
+    releases: int  # number of measurements after which a run may be stopped
 
     def observe_both(
         self, pair: WorldPair, number: int, complete: bool
     ) -> tuple[RunObservation, RunObservation]:
-        """The run of that number in my world, and in the other."""
+        """Run this number in my world and in the other."""
         turned = WorldPair(pair.name, pair.other, pair.mine, pair.spec)
         return self._observe(pair, 1, number, complete), self._observe(turned, -1, number, complete)
 
     def _observe(self, pair: WorldPair, sign: int, number: int, complete: bool) -> RunObservation:
-        """A run in the first world of the pair, which is mine if the sign is 1."""
+        """Run the first world of the pair, which is mine if the sign is 1."""
         run = record_run(
             self.mechanism,
             pair.mine,
@@ -104,17 +100,17 @@ class GameRunner:
         return RunObservation(sign * ratio, round(sign * apart, DIGITS), float(sign * differs), said)
 
     def _repeats(self, pair: WorldPair, run: RecordedRun) -> bool:
-        """Whether the true world gives the output again: otherwise that of another world need not either."""
+        """Whether the true world gives the output again. If not, another world need not give it either."""
         return _same_output(run, repeat_run(self.mechanism, run, pair.spec, self.budget).output)
 
 
 def _log_likelihood_ratio(
     own: Sequence[RecordedEvent], opposite: Sequence[RecordedEvent], *, fuller: bool
 ) -> float:
-    """The log-likelihood ratio of the releases for the own world.
+    """Return the log-likelihood ratio of the measurements for the own world.
 
-    Of a secret sample the law compares the sum that has the unit with the one that has it not, so the fuller world is
-    the first.
+    For a secret sample, the distribution compares the sum with the unit to the sum without it, so the world with more
+    records comes first.
     """
     first, second = (own, opposite) if fuller else (opposite, own)
     entries = zip(first, second, strict=False)
@@ -125,7 +121,7 @@ def _log_likelihood_ratio(
 
 
 def _noise_change(entries: Sequence[RecordedEvent]) -> float:
-    """The sum of squares of what changes in the noise, over its scale, from one release of a label to the next."""
+    """Sum the squared changes of the noise, in units of its scale, between consecutive measurements of a label."""
     before: dict[str, np.ndarray] = {}
     total = 0.0
     for entry in entries:
@@ -138,6 +134,8 @@ def _noise_change(entries: Sequence[RecordedEvent]) -> float:
 
 
 def _same_output(run: RecordedRun, output: Release | Reports | None) -> bool:
+    assert run.output is not None  # both runs are complete
+    assert output is not None
     return all(before == after for _, before, after in output_parts(run.output, output))
 
 
@@ -150,17 +148,17 @@ def _output_numbers(output: Release | Reports | None) -> RunNumbers:
     ]
 
 
-REPORT_ALPHA, ALARM_ALPHA = 0.05, 0.01  # chances that a bound is wrong; of all bounds of an audit together
-MAIN = 0.8  # of them for the likelihood ratio by the theorem that fits the ledger
-PILOT, TRAINING = 100, 10  # one in so many runs is played before, to choose the pair and to learn
-CHEAP = 2  # times what a stopped run costs: up to there all runs are played to their end,
-COMPLETE = 30  # else one in so many
-EFFORT = 10_000  # calls of functions that a run of each world may cost; dearer ones are played less often
+REPORT_ALPHA, ALARM_ALPHA = 0.05, 0.01  # probability that any bound of an audit is wrong
+MAIN = 0.8  # share of alpha for the likelihood ratio with the theorem that fits the ledger
+PILOT, TRAINING = 100, 10  # one extra run per this many runs, to choose the pair and to train
+CHEAP = 2  # all runs are complete if a complete run costs at most this many stopped runs
+COMPLETE = 30  # otherwise one run in this many is complete
+EFFORT = 10_000  # function calls that a run of each world may cost; more expensive runs are played less often
 
 
 @dataclass(frozen=True, eq=False)
 class GameResult:
-    """What was proven of a mechanism on the pair that showed most, against what it claims between any two units."""
+    """The bounds on the pair that showed most, and the claim between any two units."""
 
     claim: Claim
     runs: int  # of each world
@@ -176,15 +174,17 @@ def play_game(
     runs: int,
     games: int = 1,
 ) -> GameResult:
-    """The game with so many runs of each world, or fewer where they are dear; it may be one of an audit's games.
+    """Play the game with `runs` runs of each world, or fewer if they are expensive.
 
-    Equal numbers must give equal randomness, or always independent randomness.
+    `games` is the number of games in the audit, for the correction. Equal numbers must give equal randomness, or always
+    independent randomness.
     """
     first = pairs[0]
     tried = [
         record_run(mechanism, records, first.spec, budget, randomness(0))
         for records in (first.mine, first.other)
     ]
+    assert tried[0].output is not None  # the run is complete
     claim = claim_between_units(mechanism, tried[0].output)
     gaussian = all(isinstance(entry.event, Gaussian) for each in tried for entry in each.recording.entries)
     table = GameRunner(mechanism, budget, randomness, max(len(each.recording.entries) for each in tried))
@@ -202,7 +202,7 @@ def play_game(
 
 @dataclass(frozen=True)
 class _Plan:
-    """How many runs of each world are played, how many of them to the end, and what that leaves out."""
+    """The number of runs of each world, the number of complete runs, and a note on what is left out."""
 
     runs: int
     complete: int
@@ -210,7 +210,7 @@ class _Plan:
 
 
 def _plan(table: GameRunner, pair: WorldPair, runs: int) -> _Plan:
-    """As many as are asked for and affordable; the price is counted in calls, which are the same on every machine."""
+    """Plan as many runs as requested and affordable. The cost is counted in calls, equal on every machine."""
     short, whole = (_count_calls(lambda: table.observe_both(pair, 0, complete)) for complete in (False, True))  # noqa: B023
     played = min(runs, int(runs * EFFORT / short))
     complete = played
@@ -218,11 +218,14 @@ def _plan(table: GameRunner, pair: WorldPair, runs: int) -> _Plan:
         complete = min(played // COMPLETE, int(runs * EFFORT / 4 / whole))
     if played < FEWEST_RUNS:
         needed = math.ceil(FEWEST_RUNS * max(short / EFFORT, 1))
-        note = f"{runs} runs are too few for a bound on so dear a mechanism; set `audit: runs` to {needed} or more."
+        note = (
+            f"{runs} runs are too few for a bound on ε, because one run of this mechanism is expensive; "
+            f"set `audit: runs` to {needed} or more."
+        )
     elif complete < FEWEST_RUNS:
         needed = math.ceil(FEWEST_RUNS * max(COMPLETE * short / EFFORT, COMPLETE, 4 * whole / EFFORT))
         note = (
-            "What follows the last release was not attacked, since there are too few runs for it; "
+            "The steps after the last measurement were not attacked, because there are too few runs; "
             f"set `audit: runs` to {needed} or more."
         )
     else:
@@ -231,7 +234,7 @@ def _plan(table: GameRunner, pair: WorldPair, runs: int) -> _Plan:
 
 
 def _count_calls(work: Callable[[], Any]) -> int:
-    """How many functions are called; once before, so that what is remembered is not counted."""
+    """Count the function calls of `work`. It runs once before, so that filling caches does not count."""
     work()
     counted = 0
 
@@ -249,7 +252,7 @@ def _count_calls(work: Callable[[], Any]) -> int:
 
 
 def claim_between_units(mechanism: Mechanism, release: Release | Reports) -> Claim:
-    """What a run claims between any two units, however far apart; for most that is its claim."""
+    """Return the claim of a run between any two units, at any distance. For most mechanisms it is the claim."""
     if claim_distance(release.events) is None:
         return release.claim
     return account(release.events, release.claim.delta, mechanism.accountant)
@@ -258,7 +261,7 @@ def claim_between_units(mechanism: Mechanism, release: Release | Reports) -> Cla
 def _bounds(
     pair: str, scored: dict[str, tuple[PairedScores, PairedScores]], delta: float, gaussian: bool, games: int
 ) -> list[EpsilonBound]:
-    """All bounds of a game. `scored` has the scores of training and judged runs."""
+    """Return all bounds of a game. `scored` has the scores of training and judged runs."""
     by_area, area = (
         ("Gaussian AUC", bounds.gaussian_epsilon_bound)
         if gaussian
@@ -292,7 +295,7 @@ def _threshold_bound(training: PairedScores, judged: PairedScores, delta: float,
 def _score_runs(
     table: GameRunner, pair: WorldPair, training: range, judged: range, complete: int
 ) -> dict[str, tuple[PairedScores, PairedScores]]:
-    """All scores of training runs and of judged ones; the output's, and what is learned with it, of complete runs."""
+    """Return all scores of training and judged runs. The output and learned scores use only complete runs."""
     studied, played = (
         [table.observe_both(pair, number, number - numbered.start < complete) for number in numbered]
         for numbered in (training, judged)
@@ -316,7 +319,7 @@ def _score_runs(
 
 
 def _mean_separation(table: GameRunner, pair: WorldPair, pilot: range) -> float:
-    """How much more the likelihood ratio says for my world in mine than in the other, on average."""
+    """Return how much more the likelihood ratio favours my world in my runs than in the others, on average."""
     both = [table.observe_both(pair, number, complete=False) for number in pilot]
     return float(
         np.mean(

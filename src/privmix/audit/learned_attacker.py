@@ -1,8 +1,8 @@
 """An attacker that knows no noise distribution: it learns from training runs which numbers differ between two worlds.
 
-It sees numbers: the noisy statistics, and of a complete run those of its output and of its text. The two training
-runs of one number share their noise, so a number that the changed unit does not touch is the same in both, and the
-few that differ stand out. The training runs are not used to prove anything.
+It sees numbers: the noisy statistics and, of a complete run, the numbers in its output and its text. The two training
+runs with the same number share their noise. So a number that the changed unit does not influence is the same in both,
+and the few that differ stand out. The training runs are not used to prove anything.
 """
 
 import dataclasses
@@ -17,11 +17,11 @@ from pydantic import BaseModel
 
 MOST_FEATURES = 20  # numbers that differ most
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-RunNumbers = Sequence[np.ndarray]  # the numbers of each thing that is seen in a run
+RunNumbers = Sequence[np.ndarray]  # the numbers of each item that is visible in a run
 
 
 def flatten_numbers(value: Any) -> np.ndarray:
-    """All numbers in a value; of words also their length and a number that tells them from others."""
+    """Return all numbers in a value; for text also its length and a hash."""
     if isinstance(value, np.ndarray):
         if value.dtype.names:
             return _concatenate(value[name] for name in value.dtype.names)
@@ -54,7 +54,7 @@ class LearnedAttacker:
     learned: np.ndarray
 
     def log_odds(self, said: RunNumbers) -> float:
-        """Log odds that the run is of my world."""
+        """Return the log odds that the run is of my world."""
         return float(_features(self._standard(_vector(said, self.widths))) @ self.learned)
 
     def _standard(self, vector: np.ndarray) -> np.ndarray:
@@ -62,7 +62,7 @@ class LearnedAttacker:
 
 
 def train_attacker(mine: Sequence[RunNumbers], other: Sequence[RunNumbers]) -> LearnedAttacker:
-    """An attacker who has seen these runs; those of one number share their noise."""
+    """Train an attacker on these runs. Runs with the same number share their noise."""
     longest = max(len(said) for said in (*mine, *other))
     widths = tuple(
         max((len(said[item]) for said in (*mine, *other) if item < len(said)), default=0)
@@ -73,12 +73,12 @@ def train_attacker(mine: Sequence[RunNumbers], other: Sequence[RunNumbers]) -> L
     step = first - second
     noise = step.std(axis=0) / np.sqrt(len(step))
     size = np.abs(step).max(axis=0)
-    # What differs in every run by the same stands out most; what never differs is left out.
+    # Numbers with the same difference in every run stand out most. Numbers that never differ are left out.
     clear = np.abs(step.mean(axis=0)) / np.maximum(noise, 1e-9 * size + 1e-300)
     kept = np.argsort(-np.where(size > 0, clear, -1.0), kind="stable")[:MOST_FEATURES]
     first, second, spread = first[:, kept], second[:, kept], spread[kept]
     centre = (first.mean(axis=0) + second.mean(axis=0)) / 2
-    # A number that is constant in either world has no spread: its step is its scale.
+    # A number that is constant in each world has no spread: its step is its scale.
     scale = np.maximum(spread, np.abs(step[:, kept]).mean(axis=0) / 10) + 1e-300
     standard = [_standardize(side, centre, scale) for side in (first, second)]
     labels = np.repeat([1.0, 0.0], [len(first), len(second)])
@@ -92,7 +92,7 @@ def train_attacker(mine: Sequence[RunNumbers], other: Sequence[RunNumbers]) -> L
 
 
 def _vector(said: RunNumbers, widths: Sequence[int]) -> np.ndarray:
-    """As many numbers for every run: of each thing its length, its sum, and its numbers, filled up with zeros."""
+    """Return the same number of features for every run: length, sum and numbers of each item, padded with zeros."""
     parts = []
     for item, width in enumerate(widths):
         own = said[item] if item < len(said) else np.empty(0)
@@ -107,13 +107,13 @@ def _standardize(values: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> n
 
 
 def _features(standard: np.ndarray) -> np.ndarray:
-    """One, the numbers and their squares."""
+    """Return a constant, the numbers and their squares."""
     ones = np.ones((*standard.shape[:-1], 1))
     return np.concatenate([ones, standard, np.square(standard) / 10], axis=-1)
 
 
 def _fit_logistic(terms: np.ndarray, labels: np.ndarray, penalty: float = 1.0, steps: int = 25) -> np.ndarray:
-    """Ridge logistic regression by Newton's method."""
+    """Fit a ridge logistic regression by Newton's method."""
     weights = np.zeros(terms.shape[1])
     for _ in range(steps):
         chance = 1 / (1 + np.exp(-np.clip(terms @ weights, -30, 30)))

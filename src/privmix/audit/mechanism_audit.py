@@ -1,4 +1,4 @@
-"""The audit of one mechanism at one budget: a game and a replay for each kind of neighbours that it distinguishes."""
+"""The audit of one mechanism at one budget: a game and a replay for each kind of neighbouring datasets."""
 
 import functools
 import time
@@ -18,7 +18,7 @@ from privmix.mechanisms.base import Mechanism, Randomness, seeded_randomness
 from privmix.privacy.accounting import Budget
 from privmix.privacy.sensitivity import Relation, Unit
 
-RUNS_PER_KIND = 3  # runs of each kind
+RUNS_PER_KIND = 3
 NeighbourKind = tuple[Unit, Relation]
 Streams = Callable[..., Randomness]
 
@@ -26,7 +26,7 @@ Streams = Callable[..., Randomness]
 def distinct_kinds(
     mechanism: Mechanism, kinds: Sequence[NeighbourKind]
 ) -> dict[NeighbourKind, NeighbourKind]:
-    """Those of the kinds of neighbours that are not the same to the mechanism, by whom it protects in truth."""
+    """Return the kinds of neighbours that differ for the mechanism, by the unit and relation that it protects."""
     found: dict[NeighbourKind, NeighbourKind] = {}
     for kind in kinds:
         neighbours = mechanism.relation(crafted_worlds.crafted_pairs(mechanism, *kind)[0].spec)
@@ -37,7 +37,7 @@ def distinct_kinds(
 def play_games(
     mechanism: Mechanism, budget: Budget, kinds: Sequence[NeighbourKind], runs: int, randomness: Streams
 ) -> list[GameResult]:
-    """One game for each kind of neighbours that the mechanism distinguishes; their pairs say which, if several."""
+    """Play one game for each distinct kind of neighbours; if there are several, the names of pairs state the kind."""
     played = distinct_kinds(mechanism, kinds)
     found = []
     for protected, kind in played.items():
@@ -53,7 +53,7 @@ def play_games(
 def replay_kinds(
     mechanism: Mechanism, budget: Budget, kinds: Sequence[NeighbourKind], randomness: Streams
 ) -> ReplayVerdict:
-    """The replay of a few runs of each kind of neighbours, as one verdict."""
+    """Replay a few runs of each kind of neighbours, and merge them into one verdict."""
     verdicts = [
         replay_audit(
             mechanism,
@@ -67,7 +67,7 @@ def replay_kinds(
     return ReplayVerdict(
         runs=sum(verdict.runs for verdict in verdicts),
         releases=sum(verdict.releases for verdict in verdicts),
-        used=max(verdict.used for verdict in verdicts),
+        used=max(verdict.used for verdict in verdicts if verdict.used is not None),
         findings=list(dict.fromkeys(finding for verdict in verdicts for finding in verdict.findings)),
         noise=verdicts[0].noise,
     )
@@ -81,7 +81,7 @@ def audit_mechanism(
     runs: int,
     seed: int,
 ) -> AuditFile:
-    """The audit of one mechanism at one budget; `parameters` name its method too."""
+    """Audit one mechanism at one budget; `parameters` include its method."""
     values = dict(parameters)
     method = values.pop("method", "")
     mechanism = registry.build(method, values, where=f"mechanism {name}")

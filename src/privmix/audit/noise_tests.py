@@ -1,7 +1,7 @@
 """Tests of noise: whether it has the scale and shape of its distribution, and whether any of it repeats.
 
-All tests use `scores`, which are independent standard normal numbers if the noise has its stated distribution.
-For each label, and for all labels together,
+All tests use `scores`, which are independent standard normal numbers if the noise has its stated distribution. For each
+label, and for all labels together,
 
 * the sum of squares is χ² distributed, too small and too large alike; also that of each turn (the first, second, ...
   measurement of the label in its run), and of each quarter of the numbers of a measurement, because one block may be
@@ -11,20 +11,20 @@ For each label, and for all labels together,
   allows with Massart's constant (1990): P(√n D > λ) ≤ 2 exp(-2λ²) for every n;
 * adjacent numbers, consecutive measurements, and consecutive runs are uncorrelated.
 
-Correlations need no large numbers: let the odd numbers (measurements, runs) be given. Each even one is then
-independent of the sum w of its two neighbours, and Σ x·w is normal with variance Σ |w|². Where a distribution says of
-each report whether it tells the truth, the number of true ones among those that were true in another run is binomial.
+Correlations need no large numbers. Let the odd numbers (measurements, runs) be given. Each even one is then independent
+of the sum w of its two neighbours, and Σ x·w is normal with variance Σ |w|². If a distribution tells of each report
+whether it is true, the number of true reports among those that were true in another run is binomial.
 
-False alarms. Each of these tests gets an equal share of ALARM, and where it has several parts these share it
-(Bonferroni): on correct code all together raise an alarm with probability at most ALARM, whatever their number.
+False alarms. Each of these tests gets an equal share of ALARM, and the parts of a test share it equally (Bonferroni).
+On correct code all tests together raise an alarm with probability at most ALARM, whatever their number.
 
-Copies are tested separately: WINDOW consecutive numbers that occurred before, up to a common factor. Each direction
-(x, y) of two consecutive numbers is one of DIRECTIONS, so that among 10^5 independent numbers the probability of one
-such window is below 10^-15; of noise on a lattice, with at least 64 steps to its scale, below 10^-6.
+Copies are tested separately: WINDOW consecutive numbers that occurred before, up to a common factor. Each direction (x,
+y) of two consecutive numbers is one of DIRECTIONS. So among 10^5 independent numbers the probability of one such window
+is below 10^-15; for noise on a lattice, with at least 64 steps to its scale, below 10^-6.
 
-Low bits. A double that is a value plus floating-point noise lies on a set that depends on the value (Mironov 2012): one
-look at the bits removes the noise. So a number that may be published lies on the public lattice of `privacy.exact`,
-whatever the value was. Numbers of a seeded run do not, which is one reason why those may not be published.
+Low bits. A double that is a value plus floating-point noise lies on a set that depends on the value (Mironov 2012): its
+bits can reveal the value. So a number that may be published lies on the public lattice of `privacy.exact`, for any
+value. Numbers of a seeded run do not, which is one reason why they must not be published.
 """
 
 import math
@@ -45,21 +45,21 @@ from privmix.privacy.noise_distributions import (
     binomial_to_normal,
 )
 
-ALARM = 1e-4  # a sweep has hundreds of verdicts, and one false alarm in it is one too many
+ALARM = 1e-4  # small, because a sweep has hundreds of verdicts
 WINDOW = 8
 DIRECTIONS = 20_000
 QUARTERS = 4
-FEWEST_NUMBERS = 8  # numbers that a distribution is seen in
-MOST_NUMBERS = 1 << 17  # numbers of a run that copies are looked for among
+FEWEST_NUMBERS = 8  # needed to test a distribution
+MOST_NUMBERS = 1 << 17  # numbers of a run that are searched for copies
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseDraw:
-    """The noise of one release."""
+    """The noise of one measurement."""
 
     label: str
     run: int
-    turn: int  # how many releases of this label came before it in its run
+    turn: int  # number of earlier measurements of this label in the run
     law: NoiseDistribution
     scores: np.ndarray
     noise: np.ndarray
@@ -67,18 +67,18 @@ class NoiseDraw:
 
 @dataclass(frozen=True)
 class NoiseTest:
-    """What was asked: the least probability of any of its parts, times their number, and a sentence if it is small."""
+    """The result of a test: the smallest probability of its parts times their number, and a sentence for an alarm."""
 
     p_value: float
     sentence: str
 
 
 def noise_findings(drawn: Sequence[NoiseDraw], rng: np.random.Generator, alarm: float = ALARM) -> list[str]:
-    """A sentence for each thing that does not hold; on correct code there is one with probability `alarm` at most."""
+    """Return a sentence for each failed test. On correct code there is one with probability `alarm` at most."""
     labels = {label: [each for each in drawn if each.label == label] for label in _labels(drawn)}
     questions = [question for label, own in labels.items() for question in _tests_of_label(label, own, rng)]
     if len(labels) > 1:
-        questions += _tests_of_numbers("all releases", [each.scores for each in drawn])
+        questions += _tests_of_numbers("all measurements", [each.scores for each in drawn])
     return [
         *find_copies(drawn),
         *(each.sentence for each in questions if each.p_value <= alarm / len(questions)),
@@ -86,7 +86,7 @@ def noise_findings(drawn: Sequence[NoiseDraw], rng: np.random.Generator, alarm: 
 
 
 def find_copies(drawn: Sequence[NoiseDraw]) -> list[str]:
-    """A sentence if so many consecutive numbers of the noise came before, up to a factor."""
+    """Return a sentence if WINDOW consecutive numbers of the noise occurred before, up to a factor."""
     runs: dict[int, list[np.ndarray]] = {}
     for each in drawn:
         if each.noise.dtype != bool:
@@ -97,8 +97,8 @@ def find_copies(drawn: Sequence[NoiseDraw]) -> list[str]:
     if not repeated:
         return []
     return [
-        f"the noise repeats itself: {repeated} of {len(rows)} rows of {WINDOW} consecutive numbers were drawn "
-        "before, in this run or in another; each release needs fresh noise, or their difference shows the data."
+        f"the noise repeats itself: {repeated} of {len(rows)} windows of {WINDOW} consecutive numbers were drawn "
+        "before, in this run or in another, so differences show the data; draw fresh noise for each measurement."
     ]
 
 
@@ -113,12 +113,12 @@ def _tests_of_label(label: str, own: list[NoiseDraw], rng: np.random.Generator) 
     if parts:
         yield _scale_test(parts)
     if (within := _adjacent_correlation(scores)) is not None:
-        yield _normal_test(
-            within, f"{label}: numbers of the noise that stand beside each other are correlated"
-        )
+        yield _normal_test(within, f"{label}: adjacent numbers of the noise are correlated")
     runs = _group(own, lambda each: each.run)
     if (after := _chain_correlation(_scores_in_order(some) for some in runs.values())) is not None:
-        yield _normal_test(after, f"{label}: the noise of one release is correlated with that of the next")
+        yield _normal_test(
+            after, f"{label}: the noise of one measurement is correlated with that of the next"
+        )
     turns = _group(own, lambda each: each.turn)
     if (across := _run_correlation(turns.values(), rng)) is not None:
         yield _normal_test(across, f"{label}: the noise of one run is correlated with that of the next")
@@ -130,14 +130,15 @@ def _tests_of_numbers(label: str, scores: Sequence[np.ndarray]) -> Iterator[Nois
         return
     yield _scale_test([(label, numbers)])
     yield _normal_test(
-        numbers.sum() / math.sqrt(len(numbers)), f"{label}: the mean of the noise is not its law's"
+        numbers.sum() / math.sqrt(len(numbers)),
+        f"{label}: the mean of the noise is not that of its distribution",
     )
     if len(numbers) >= FEWEST_NUMBERS:
         yield _shape_test(label, numbers)
 
 
 def _scale_test(parts: Sequence[tuple[str, np.ndarray]]) -> NoiseTest:
-    """χ² of each part, both sides."""
+    """Test χ² of each part, on both sides."""
     from scipy.special import gammainc, gammaincc
 
     chances = []
@@ -150,7 +151,7 @@ def _scale_test(parts: Sequence[tuple[str, np.ndarray]]) -> NoiseTest:
     return NoiseTest(
         chances[worst] * len(parts),
         f"{label}: the noise is too {'small' if size < 1 else 'large'}: its {len(numbers)} normal scores have a root "
-        f"mean square of {size:.3g}, not of 1 (probability {_format_probability(chances[worst] * len(parts))}); "
+        f"mean square of {size:.3g} instead of 1 (probability {_format_probability(chances[worst] * len(parts))}); "
         "draw it at the scale that the ledger states.",
     )
 
@@ -164,17 +165,17 @@ def _shape_test(label: str, numbers: np.ndarray) -> NoiseTest:
     chance = min(2 * math.exp(-2 * n * distance**2), 1.0)
     return NoiseTest(
         chance,
-        f"{label}: the distribution of the noise is {distance:.3g} away from its law's, by {n} numbers "
-        f"(probability {_format_probability(chance)}); draw it from the law that the ledger states.",
+        f"{label}: the distribution of {n} noise values is {distance:.3g} away from the stated one "
+        f"(probability {_format_probability(chance)}); draw it from the distribution that the ledger states.",
     )
 
 
 def _normal_test(score: float, what: str) -> NoiseTest:
-    """A standard normal number that is too far out."""
+    """Test whether a standard normal number is too far out."""
     chance = math.erfc(abs(score) / math.sqrt(2))
     return NoiseTest(
         chance,
-        f"{what}: {score:.3g} standard deviations (probability {_format_probability(chance)}); draw it anew.",
+        f"{what}: {score:.3g} standard deviations (probability {_format_probability(chance)}); draw fresh noise.",
     )
 
 
@@ -185,7 +186,7 @@ def _format_probability(chance: float) -> str:
 def _turns(label: str, own: list[NoiseDraw]) -> list[tuple[str, np.ndarray]]:
     turns = _group(own, lambda each: each.turn)
     found = [
-        (f"{label}, release {turn + 1}", np.concatenate([each.scores for each in some]))
+        (f"{label}, measurement {turn + 1}", np.concatenate([each.scores for each in some]))
         for turn, some in turns.items()
     ]
     return [(name, numbers) for name, numbers in found if len(numbers)] if len(turns) > 1 else []
@@ -209,7 +210,7 @@ def _group(own: Iterable[NoiseDraw], key: Callable[[NoiseDraw], int]) -> dict[in
 
 
 def _adjacent_correlation(scores: list[np.ndarray]) -> float | None:
-    """Each even number against the sum of those before and after it in its release."""
+    """Correlate each even number with the sum of the numbers before and after it in its measurement."""
     product = square = 0.0
     for each in scores:
         padded = np.concatenate([[0.0], each, [0.0]])
@@ -224,7 +225,7 @@ def _scores_in_order(some: list[NoiseDraw]) -> list[np.ndarray]:
 
 
 def _chain_correlation(chains: Iterable[Sequence[np.ndarray]]) -> float | None:
-    """Of vectors after each other: Σ x·w / √Σ|w|², x being each even one and w the sum of its neighbours."""
+    """Correlate consecutive vectors: Σ x·w / √Σ|w|², where x is each even one and w the sum of its neighbours."""
     product = square = 0.0
     for chain in chains:
         for place in range(0, len(chain), 2):
@@ -239,7 +240,7 @@ def _chain_correlation(chains: Iterable[Sequence[np.ndarray]]) -> float | None:
 
 
 def _run_correlation(turns: Iterable[list[NoiseDraw]], rng: np.random.Generator) -> float | None:
-    """The same releases of runs after each other."""
+    """Correlate the same measurements of consecutive runs."""
     turns = list(turns)
     told = [[each for each in some if isinstance(each.law, OracleNoise)] for some in turns]
     if not any(told):
@@ -249,7 +250,7 @@ def _run_correlation(turns: Iterable[list[NoiseDraw]], rng: np.random.Generator)
 
 
 def _agreement_scores(some: list[NoiseDraw], rng: np.random.Generator) -> Iterator[float]:
-    """Of every other run, how many reports are true among those that are in a run beside it, as a normal number."""
+    """Yield, for every other run, how many reports are true among those true in the next run, as a normal number."""
     for place in range(0, len(some), 2):
         beside = place + 1 if place + 1 < len(some) else place - 1
         if beside < 0:
@@ -258,11 +259,12 @@ def _agreement_scores(some: list[NoiseDraw], rng: np.random.Generator) -> Iterat
         common = min(len(own.noise), len(other.noise))
         true = own.noise[:common][other.noise[:common]]
         if len(true):
-            yield binomial_to_normal(np.count_nonzero(true), len(true), own.law.truth, rng)
+            assert isinstance(own.law, OracleNoise)
+            yield binomial_to_normal(int(np.count_nonzero(true)), len(true), own.law.truth, rng)
 
 
 def window_hashes(numbers: np.ndarray) -> np.ndarray:
-    """A hash of the directions in each row of consecutive numbers."""
+    """Return a hash of the directions in each window of consecutive numbers."""
     if len(numbers) < WINDOW:
         return np.empty(0, np.uint64)
     turn = np.arctan2(numbers[1:], numbers[:-1]) / np.pi
@@ -279,16 +281,16 @@ CONTINUOUS_NOISE = (LaplaceNoise, GaussianNoise, PlanarLaplaceNoise, SampledGaus
 
 
 def low_bit_findings(tape: Recording) -> list[str]:
-    """A sentence for each kind of release whose numbers are not whole steps of the lattice."""
+    """Return a sentence for each kind of measurement whose numbers are not whole steps of the lattice."""
     found: dict[str, int] = {}
     for entry in tape.entries:
         if isinstance(entry.law, CONTINUOUS_NOISE):
             steps = np.asarray(entry.released) / STEP
-            off = np.count_nonzero(steps != np.rint(steps))
+            off = int(np.count_nonzero(steps != np.rint(steps)))
             if off:
                 found[entry.event.label] = found.get(entry.event.label, 0) + off
     return [
-        f"{label}: {off} released numbers are not whole steps of 2^-20, so that their low bits tell the exact value; "
-        "draw a release from exact noise."
+        f"{label}: {off} measured numbers are not whole steps of 2^-20, so their low bits reveal the exact value; "
+        "draw the noise of a release from exact noise."
         for label, off in found.items()
     ]

@@ -1,17 +1,17 @@
 """Recordings of a mechanism's runs: each measurement with the exact statistic behind it, and runs that replay them.
 
 A `RecordingNoise` replaces a noise source. For each measurement it records the statistic, the noise distribution and
-the noisy result; and all other draws, which do not depend on data (samples, blocks, turns). A `ReplayedNoise` gives a
-mechanism the same measurements and draws again, whatever the records are, and records the statistics that it computes
-from them. So it shows
+the noisy result. It also records all other draws, which do not depend on data (samples, blocks, turns). A
+`ReplayedNoise` gives a mechanism the same measurements and draws again, for any records, and records the statistics
+that the mechanism computes from them. This shows
 
-* the statistics behind the same measurements if one unit were another: for each measurement the exact difference that
-  the noise must hide, with everything that leads to it (scaling, starts, earlier measurements);
-* whether anything else gets out: with all measurements held fixed, a mechanism must give the same output
-  whatever the records are.
+* the statistics behind the same measurements if one unit is changed: for each measurement, the exact difference that
+  the noise must hide, including everything that leads to it (scaling, starts, earlier measurements);
+* whether anything else gets out: with all measurements held fixed, a mechanism must give the same output for any
+  records.
 
-A central mechanism runs as a whole. Of a local mechanism only the reports are made: its fit sees them and public values
-only, so it cannot reveal more than they do.
+A central mechanism runs as a whole. For a local mechanism only the reports are made: its fit sees only reports and
+public values, so it cannot reveal more than they do.
 
 A recording is private: it stays in memory and is discarded.
 """
@@ -35,7 +35,7 @@ from privmix.privacy.noise_distributions import NoiseDistribution, SampledGaussi
 
 @dataclass(frozen=True, eq=False)
 class RecordedEvent:
-    """One release: what it cost, how it was drawn, what it rested on and what came out."""
+    """One measurement: its event, its noise distribution, its statistic and its noisy result."""
 
     event: Event
     law: NoiseDistribution
@@ -45,17 +45,17 @@ class RecordedEvent:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """All releases of one run, in their order, and all draws that no data enters."""
+    """All measurements of one run, in order, and all draws that do not depend on data."""
 
     entries: list[RecordedEvent] = field(default_factory=list)
     draws: list[np.ndarray] = field(default_factory=list)
-    unaccounted: list[str] = field(default_factory=list)  # kinds of noise that belonged to no release
+    unaccounted: list[str] = field(default_factory=list)  # kinds of noise outside of any measurement
 
 
 class RecordingNoise:
-    """Real noise of another source, and a tape of it.
+    """Draws real noise from another source and records it.
 
-    With `releases`, the mechanism is stopped by `Enough` after so many: all that follows is computed from them.
+    With `releases`, `StopRun` stops the mechanism after this number of measurements: the rest is computed from them.
     """
 
     def __init__(self, source: NoiseSource, *, releases: int | None = None) -> None:
@@ -64,7 +64,7 @@ class RecordingNoise:
         self._drawing = False
 
     def watch(self, event: Event, law: NoiseDistribution, statistic: Any, draw: Callable[[], Any]) -> Any:
-        """Draw, and remember."""
+        """Draw and record."""
         self._drawing = True
         try:
             released = draw()
@@ -76,31 +76,31 @@ class RecordingNoise:
         return released
 
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The source's."""
+        """Add Laplace noise of the source."""
         return self._noticed("laplace", self._source.add_laplace(values, scale))
 
     def add_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        """The source's."""
+        """Add Gaussian noise of the source."""
         return self._noticed("gaussian", self._source.add_gaussian(values, sigma))
 
     def add_planar_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """The source's."""
+        """Add planar Laplace noise of the source."""
         return self._noticed("planar laplace", self._source.add_planar_laplace(values, scale))
 
     def planar_scale(self, scale: float) -> float:
-        """The source's."""
+        """Return the scale of the source."""
         return self._source.planar_scale(scale)
 
     def rounding(self, size: int, norm: Literal[1, 2]) -> float:
-        """The source's."""
+        """Return the rounding of the source."""
         return self._source.rounding(size, norm)
 
     def uniform(self, shape: tuple[int, ...]) -> np.ndarray:
-        """The source's; remembered unless it is part of a release."""
+        """Draw from the source; recorded unless it is part of a measurement."""
         return self._remembered(self._source.uniform(shape))
 
     def integers(self, high: int, shape: tuple[int, ...]) -> np.ndarray:
-        """The source's; remembered unless it is part of a release."""
+        """Draw from the source; recorded unless it is part of a measurement."""
         return self._remembered(self._source.integers(high, shape))
 
     def _noticed(self, kind: str, noisy: np.ndarray) -> np.ndarray:
@@ -115,11 +115,11 @@ class RecordingNoise:
 
 
 class ReplayedNoise:
-    """The releases and draws of a tape again; `entries` are what the same releases rest on now.
+    """Repeats the measurements and draws of a recording; `entries` has the statistics of the replay.
 
-    The last unit may be one more or one less than there were. One more has 0 for its draw; with `sampled`, the
-    last unit is in every sample, whatever it drew. With `short`, the mechanism is stopped by `Enough` once the last
-    statistic is known: all that follows is computed from releases.
+    There may be one unit more or fewer at the end. An additional unit has the draw 0. With `sampled`, the last unit is
+    in every sample, whatever its draw. With `short`, `StopRun` stops the mechanism once the last statistic is known:
+    the rest is computed from measurements.
     """
 
     def __init__(
@@ -130,13 +130,13 @@ class ReplayedNoise:
         self._drawn = 0
 
     def watch(self, event: Event, law: NoiseDistribution, statistic: Any, draw: Callable[[], Any]) -> Any:
-        """The release of the tape."""
+        """Return the recorded measurement."""
         if len(self.entries) == len(self._tape.entries):
-            raise ReplayMismatch(f"with one unit changed there is one release more, {event.label!r}")
+            raise ReplayMismatch(f"with one unit changed, there is an extra measurement {event.label!r}")
         before = self._tape.entries[len(self.entries)]
         if type(event) is not type(before.event) or event.label != before.event.label:
             raise ReplayMismatch(
-                f"with one unit changed, {event.label!r} is released in the place of {before.event.label!r}"
+                f"with one unit changed, {event.label!r} is measured instead of {before.event.label!r}"
             )
         self.entries.append(RecordedEvent(event, law, _copy(statistic), before.released))
         if self._short and len(self.entries) == len(self._tape.entries):
@@ -144,49 +144,49 @@ class ReplayedNoise:
         return _copy(before.released)
 
     def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        """Noise outside of any release is not the tape's to give."""
-        raise ReplayMismatch("noise is drawn outside of a release")
+        """Raise an error: a recording has no noise outside of measurements."""
+        raise ReplayMismatch("noise is drawn outside of a measurement")
 
     add_gaussian = add_planar_laplace = add_laplace
 
     def planar_scale(self, scale: float) -> float:
-        """The source's."""
+        """Return the scale of the source."""
         return self._source.planar_scale(scale)
 
     def rounding(self, size: int, norm: Literal[1, 2]) -> float:
-        """The source's."""
+        """Return the rounding of the source."""
         return self._source.rounding(size, norm)
 
     def uniform(self, shape: tuple[int, ...]) -> np.ndarray:
-        """The tape's."""
+        """Return the recorded draw."""
         drawn = self._next(shape)
         if self._sampled:
             drawn[-1:] = 0.0
         return drawn
 
     def integers(self, high: int, shape: tuple[int, ...]) -> np.ndarray:
-        """The tape's."""
+        """Return the recorded draw."""
         return self._next(shape)
 
     def _next(self, shape: tuple[int, ...]) -> np.ndarray:
         if self._drawn == len(self._tape.draws):
-            raise ReplayMismatch("with one unit changed there is one draw more")
+            raise ReplayMismatch("with one unit changed, there is an extra draw")
         before = self._tape.draws[self._drawn]
         self._drawn += 1
         drawn = np.zeros(shape, dtype=before.dtype)
         if before.shape[1:] != drawn.shape[1:]:
-            raise ReplayMismatch("with one unit changed, draws have another shape")
+            raise ReplayMismatch("with one unit changed, the draws have another shape")
         common = min(len(before), len(drawn))
         drawn[:common] = before[:common]
         return drawn
 
 
 class StopRun(BaseException):
-    """All that was asked for has been seen; no mechanism may take it for an error of its own."""
+    """Everything needed has been recorded. Not an Exception, so that no mechanism handles it as its own error."""
 
 
 class ReplayMismatch(UserError):
-    """A mechanism does something else when one unit is changed and all releases are held fixed."""
+    """A mechanism acts differently if one unit is changed and all measurements are held fixed."""
 
 
 def _copy(value: Any) -> Any:
@@ -195,12 +195,12 @@ def _copy(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class WorldPair:
-    """Neighbouring records: they differ in their last unit, which one of them may lack.
+    """Neighbouring datasets: they differ in their last unit, which one of them may lack.
 
-    The spec is public, and so the same in both.
+    The spec is public, so it is the same in both.
     """
 
-    name: str  # of what is different, for a reader
+    name: str  # of the difference, for readers
     mine: Records
     other: Records
     spec: Spec
@@ -208,18 +208,18 @@ class WorldPair:
 
 @dataclass(frozen=True, eq=False)
 class RecordedRun:
-    """What went in, what was released and what came out. All of it but the output is private."""
+    """The records, measurements and output of a run. All of it but the output is private."""
 
     records: Records
     recording: Recording
-    output: Release | Reports | None  # None of a run that was stopped after its last release
-    rng: Randomness  # the source, and the other stream as it was before the run
+    output: Release | Reports | None  # None if the run was stopped after its last measurement
+    rng: Randomness  # the noise source, and the search stream before the run
 
 
 class Recorder:
-    """Records one run: a mechanism that is given `randomness` in the place of `rng` draws the same from it.
+    """Records one run: a mechanism that gets `randomness` instead of `rng` draws the same values.
 
-    With `releases`, the mechanism is stopped by `Enough` after so many.
+    With `releases`, `StopRun` stops the mechanism after this number of measurements.
     """
 
     def __init__(self, rng: Randomness, *, releases: int | None = None) -> None:
@@ -228,7 +228,7 @@ class Recorder:
         self.randomness = Randomness(self._witness, rng.search)
 
     def finish(self, records: Records, output: Release | Reports | None) -> RecordedRun:
-        """The run on these records, which gave that output."""
+        """Return the recorded run on these records with this output."""
         return RecordedRun(records, self._witness.recording, output, self._before)
 
 
@@ -241,7 +241,7 @@ def record_run(
     *,
     releases: int | None = None,
 ) -> RecordedRun:
-    """A recorded run; stopped after so many releases, if given."""
+    """Run the mechanism and record it; with `releases`, stop after this number of measurements."""
     recorder = Recorder(rng, releases=releases)
     try:
         output = _run_mechanism(mechanism, records, spec, budget, recorder.randomness)
@@ -252,7 +252,7 @@ def record_run(
 
 @dataclass(frozen=True, eq=False)
 class ReplayedWorld:
-    """What the releases of a run rest on with other records, and what then comes out, unless that was left out."""
+    """The statistics behind the measurements of a run with other records, and the output, unless it was left out."""
 
     entries: list[RecordedEvent]
     output: Release | Reports | None
@@ -261,9 +261,9 @@ class ReplayedWorld:
 def replay_pair(
     mechanism: Mechanism, run: RecordedRun, pair: WorldPair, budget: Budget, *, whole: bool = False
 ) -> tuple[ReplayedWorld, ReplayedWorld]:
-    """The worlds of a pair under the releases of that run; of the other one the output too where the `whole` is asked.
+    """Replay both worlds of a pair on the measurements of a run; with `whole`, also compute the other world's output.
 
-    Where releases rest on samples, the unit that makes the difference is in all of them.
+    If measurements use samples, the unit that makes the difference is in all of them.
     """
     sampled = any(isinstance(entry.law, SampledGaussianNoise) for entry in run.recording.entries)
 
@@ -280,20 +280,22 @@ def replay_pair(
 
 
 def repeat_run(mechanism: Mechanism, run: RecordedRun, spec: Spec, budget: Budget) -> ReplayedWorld:
-    """The same records under the same releases: what comes out must be the same, or something else is random."""
+    """Replay the same records. The output must be the same; otherwise something else is random."""
     return _replay(mechanism, run, run.records, spec, budget, sampled=False, short=False)
 
 
 def output_parts(mine: Release | Reports, other: Release | Reports) -> Iterable[tuple[str, object, object]]:
-    """Each part of an output in both worlds, written so that equal means equal bit by bit."""
+    """Yield each part of an output in both worlds, in a form in which equal means equal bit by bit."""
     yield "ledger", list(mine.events), list(other.events)
     yield "claim", mine.claim, other.claim
     if isinstance(mine, Reports):
+        assert isinstance(other, Reports)
         yield "questions asked", dict(mine.asked), dict(other.asked)
         yield "names of reports", list(mine.columns), list(other.columns)
         for name in mine.columns:
             yield f"reports {name!r}", mine.columns[name].tobytes(), other.columns[name].tobytes()
     else:
+        assert isinstance(other, Release)
         stored = [each.to_artefact(0, 0.0) for each in (mine, other)]
         for name in FittedModel.model_fields:
             before, after = (each.model_dump_json(include={name}) for each in stored)

@@ -1,34 +1,33 @@
-"""Replay audit: how far one unit moves the statistics behind a mechanism's measurements, and whether anything else
-gets out.
+"""Replay audit: how far one unit moves the statistics behind measurements, and whether anything else gets out.
 
 Runs of a mechanism are recorded, and their measurements are held fixed while one unit is changed (`audit.recording`).
-That shows for every measurement, exactly, what its noise must hide, with everything that leads to it: scaling,
-starts, earlier measurements. So a verdict does not depend on an attacker's luck: a few runs find what no attack on
-outputs finds.
+This shows for every measurement, exactly, the difference that its noise must hide, including everything that leads to
+it: scaling, starts, earlier measurements. So a verdict does not depend on the luck of an attacker: a few runs find what
+no attack on outputs finds.
 
 Checked:
 
-* noise is drawn in measurements only, and the ledger has these measurements, each with its kind of noise;
+* noise is drawn only in measurements, and the ledger has these measurements, each with its kind of noise;
 * no event, no noise distribution and no next step depends on the records;
 * no unit moves a measurement by more than its event in the ledger states;
-* all that a unit moves adds up to no more than the claim, by the theorem of the claim; and so does the ledger. Two
-  worlds whose statistics are a distance μ apart under Gaussian noise use exactly the multiplier 1/μ, whatever
-  the ledger says;
-* with all measurements held fixed the output is the same, bit by bit;
+* the moves of one unit add up to no more than the claim, by the theorem of the claim; and so does the ledger. Two
+  worlds whose statistics are a distance μ apart under Gaussian noise use exactly the multiplier 1/μ, whatever the
+  ledger says;
+* with all measurements held fixed, the output is the same, bit by bit;
 * the noise has the scale and the shape of its distribution, and no part of it repeats (`noise_tests`).
 
-All but the last are exact and raise no false alarm. The last is a test: on correct code a verdict has a finding with
-probability 0.0001 at most (`noise_tests.ALARM`), however many measurements, runs and pairs there are. Three runs on
-crafted records find noise of half its scale in every mechanism here, where it is wrong in all measurements; where it is
-wrong in those of one label only, of Gaussian noise, with probability 0.99 if a run has at least 20 numbers of it, 0.65
-if 12.
+All checks but the last are exact and raise no false alarm. The last is a test: on correct code a verdict has a finding
+with probability 0.0001 at most (`noise_tests.ALARM`), for any number of measurements, runs and pairs. Three runs on
+crafted records find noise of half its scale in every mechanism here if it is wrong in all measurements. If it is wrong
+only in the Gaussian measurements of one label, they find it with probability 0.99 if a run has at least 20 numbers of
+it, 0.65 if 12.
 
-Every private model is audited this way. A fit is recorded, which costs nothing; its first run is replayed once, as a
-whole, beside a canary outside the box: one more fit. The other canaries are tested on crafted records, where a replay
-takes milliseconds. A local mechanism randomizes more records than fit in memory, so LOCAL_RUNS other runs of the same
-mechanism, spec, budget and streams are recorded, on the first SAMPLE_ROWS training records: every record goes
-through the same randomizer, whatever their number. The verdict on a release keeps nothing that depends on records or
-noise; a release with a finding is refused where a benchmark would be marked.
+Every private model is audited this way. A fit is recorded, which costs nothing. Its first run is replayed once, as a
+whole, with a canary outside the box: one more fit. The other canaries are tested on crafted records, where a replay
+takes milliseconds. A local mechanism randomizes more records than fit in memory. So LOCAL_RUNS other runs of the same
+mechanism, spec, budget and streams are recorded, on the first SAMPLE_ROWS training records: every record goes through
+the same randomizer, whatever their number. The verdict on a release keeps nothing that depends on records or noise. A
+release with a finding is refused; a benchmark with a finding is marked.
 """
 
 import dataclasses
@@ -76,13 +75,11 @@ from privmix.privacy.noise_distributions import (
     SampledGaussianNoise,
 )
 
-ROUNDING = 1e-6  # of a distance or a claim: what floating point makes of two equal ones
-GRID_ERROR = 1e-3  # of an epsilon that was computed on a grid
-LEVELS = (
-    8  # into which distances are rounded up before a grid, whose cost grows with the number of different ones
-)
+ROUNDING = 1e-6  # relative floating-point error of a distance or a claim
+GRID_ERROR = 1e-3  # relative error of an epsilon that was computed on a grid
+LEVELS = 8  # distances are rounded up to this many levels before a grid; its cost grows with their number
 
-# The event that a law is written down as.
+# The event in the ledger for each noise distribution.
 EVENT_KINDS: dict[type[NoiseDistribution], type[Event]] = {
     GaussianNoise: Gaussian,
     SampledGaussianNoise: SampledGaussian,
@@ -96,7 +93,7 @@ EVENT_KINDS: dict[type[NoiseDistribution], type[Event]] = {
 
 @dataclasses.dataclass(frozen=True)
 class MeasuredDistance:
-    """A release, and how far apart its statistics are in two worlds, in the unit of its event."""
+    """A measurement, and the distance of its statistics in two worlds, in the unit of its event."""
 
     event: Event
     law: NoiseDistribution
@@ -104,19 +101,19 @@ class MeasuredDistance:
 
 
 def allowed_distance(event: Event, times: int = 1) -> float:
-    """The largest distance that so many such events together stand for."""
+    """Return the largest distance that `times` such events together allow."""
     if isinstance(event, Gaussian | SampledGaussian):
         return math.sqrt(times) / event.noise_multiplier
     return times * event.epsilon
 
 
 def combine_distances(event: Event, distances: Sequence[float]) -> float:
-    """The distance of several releases with the same event, of which one unit may be in each."""
+    """Return the distance of several measurements with the same event if one unit may be in each."""
     return math.hypot(*distances) if isinstance(event, Gaussian | SampledGaussian) else sum(distances)
 
 
 def claim_of_events(events: Sequence[Event], mechanism: Mechanism, spec: Spec, delta: float) -> Claim:
-    """What a mechanism says that such events add up to: by its own theorem, after the choice of a number if any."""
+    """Return the claim of a mechanism for such events: by its theorem, after the choice of a number if any."""
     choice: list[Event] = []
     if spec.candidates and not mechanism.chooses_components:
         choice = [event for event in events if isinstance(event, Selection)]
@@ -128,7 +125,7 @@ def claim_of_events(events: Sequence[Event], mechanism: Mechanism, spec: Spec, d
 def claim_of_distances(
     seen: Sequence[MeasuredDistance], mechanism: Mechanism, spec: Spec, delta: float
 ) -> Claim:
-    """What these two worlds use up together."""
+    """Return the ε and δ that the measured distances between two worlds use together."""
     if not all(math.isfinite(each.distance) for each in seen):
         return Claim(math.inf, delta)
     moved = [each for each in seen if each.distance > 0]
@@ -137,12 +134,12 @@ def claim_of_distances(
 
 
 def uses_grid(events: Sequence[Event], mechanism: Mechanism) -> bool:
-    """Whether these are added up by privacy-loss distributions, which have an error of their own."""
+    """Whether these events are added up by privacy-loss distributions, which have a numerical error."""
     return mechanism.accountant == "exact" and not all(isinstance(event, Gaussian) for event in events)
 
 
 def _measured_event(seen: MeasuredDistance, *, coarse: bool) -> Event:
-    """The event of a release of that size."""
+    """Return the event of a measurement with this distance."""
     event, most = seen.event, allowed_distance(seen.event)
     share = seen.distance / most
     if coarse:
@@ -153,14 +150,14 @@ def _measured_event(seen: MeasuredDistance, *, coarse: bool) -> Event:
     if isinstance(event, Gaussian):
         return Gaussian(event.label, event.noise_multiplier / share)
     if isinstance(event, PlanarLaplace):
-        # The loss grows in proportion to the distance: so does that of places which are close to each other.
+        # The loss is proportional to the distance, also for places that are close to each other.
         return dataclasses.replace(
             event, epsilon=event.epsilon * share, epsilon_within=event.epsilon_within * share
         )
     return dataclasses.replace(event, epsilon=event.epsilon * share)
 
 
-NUMBERS, COINS = 32, 256  # of the noise that a verdict keeps
+NUMBERS, COINS = 32, 256  # of the noise, kept in a verdict
 
 
 def replay_audit(
@@ -170,7 +167,7 @@ def replay_audit(
     randomness: Callable[[int], Randomness],
     runs: int = 3,
 ) -> ReplayVerdict:
-    """The verdict on so many runs in the pairs' own worlds, in turn, each replayed in the worlds of all pairs."""
+    """Record `runs` runs in the pairs' own worlds, in turn, and replay each in the worlds of all pairs."""
     watched = []
     for number in range(runs):
         pair = pairs[number % len(pairs)]
@@ -181,7 +178,7 @@ def replay_audit(
 
 @dataclass(frozen=True, eq=False)
 class ReplayCase:
-    """A run, the pairs of worlds in which its releases are replayed, and the one whose output is compared, if any."""
+    """A run, the pairs of worlds for its replay, and the pair whose output is compared, if any."""
 
     run: RecordedRun
     pairs: Sequence[WorldPair]
@@ -191,7 +188,7 @@ class ReplayCase:
 def verdict(
     mechanism: Mechanism, watched: Sequence[ReplayCase], spec: Spec, budget: Budget, rng: np.random.Generator
 ) -> ReplayVerdict:
-    """What these runs show. `rng` is the audit's own, for discrete laws."""
+    """Return the verdict on these runs. `rng` is the audit's own stream, for discrete distributions."""
     found, most = _Findings(), 0.0
     for each in watched:
         _check_ledger(mechanism, each.run, spec, budget, found)
@@ -209,7 +206,7 @@ def verdict(
 
 @dataclass(eq=False)
 class _Findings:
-    """The worst case of each thing that does not hold."""
+    """The worst case of each kind of finding."""
 
     worst: dict[tuple[str, ...], tuple[float, str]] = field(default_factory=dict)
 
@@ -225,25 +222,26 @@ class _Findings:
 def _check_ledger(
     mechanism: Mechanism, run: RecordedRun, spec: Spec, budget: Budget, found: _Findings
 ) -> None:
-    """The ledger has what was released, and adds up to the claim."""
+    """Check that the ledger has all measurements, and that it adds up to the claim."""
     tape, output = run.recording, run.output
+    assert output is not None  # the run is complete
     released, events, claim = [entry.event for entry in tape.entries], list(output.events), output.claim
     for kind in tape.unaccounted:
         found.add(
-            f"{kind} noise is drawn outside of a release, so that no ledger has it; "
-            "release through privacy.noise alone.",
+            f"{kind} noise is drawn outside of a measurement, so it is not in the ledger; "
+            "measure only through privacy.noise.",
             "loose",
             kind,
         )
     for entry in tape.entries:
         if type(entry.event) is not EVENT_KINDS.get(type(entry.law)):
             found.add(
-                f"{entry.event.label}: the ledger says {entry.event.kind}, but noise of another kind "
-                f"({type(entry.law).__name__}) was drawn.",
+                f"{entry.event.label}: the ledger says {entry.event.kind}, but {type(entry.law).__name__} was drawn; "
+                "write the event of the noise that is drawn.",
                 "kind",
                 entry.event.label,
             )
-    # Of a local mechanism's channels everybody goes through some; the ledger has what one of them costs.
+    # In a local mechanism every unit goes through some of the channels; the ledger has the cost of one unit.
     alike = (
         dict.fromkeys(released).keys() == dict.fromkeys(events).keys()
         if mechanism.randomises_records
@@ -251,22 +249,22 @@ def _check_ledger(
     )
     if not alike:
         found.add(
-            f"the ledger does not have what was released: {_count_labels(released)} were drawn, but "
-            f"{_count_labels(events)} are written down; write each release into the ledger once.",
+            f"the ledger does not match the measurements: {_count_labels(released)} were drawn, but the ledger has "
+            f"{_count_labels(events)}; write each measurement into the ledger once.",
             "ledger",
         )
     total = claim_of_events(events, mechanism, spec, budget.delta)
     if total.epsilon > claim.epsilon * (1 + _slack(events, mechanism)) or total.delta > claim.delta:
         found.add(
             f"the ledger adds up to ε = {total.epsilon:.4g}, δ = {total.delta:.2g}, but ε = {claim.epsilon:.4g}, "
-            f"δ = {claim.delta:.2g} is claimed; claim what the accountant says.",
+            f"δ = {claim.delta:.2g} is claimed; claim the result of the accountant.",
             "claim",
             size=total.epsilon,
         )
     if claim.epsilon > budget.epsilon * (1 + ROUNDING) or claim.delta > budget.delta:
         found.add(
             f"ε = {claim.epsilon:.4g}, δ = {claim.delta:.2g} is claimed, but the budget is ε = {budget.epsilon:.4g}, "
-            f"δ = {budget.delta:.2g}; spend no more than that.",
+            f"δ = {budget.delta:.2g}; spend no more than the budget.",
             "budget",
             size=claim.epsilon,
         )
@@ -275,22 +273,24 @@ def _check_ledger(
 def _compare(
     mechanism: Mechanism, run: RecordedRun, pair: WorldPair, budget: Budget, whole: bool, found: _Findings
 ) -> float:
-    """The share of the claim that this pair uses; what does not hold is added to what was found."""
+    """Return the share of the claim that this pair uses; add findings to `found`."""
     unit = mechanism.relation(pair.spec).unit
+    assert run.output is not None  # the run is complete
     try:
         mine, other = replay_pair(mechanism, run, pair, budget, whole=whole)
-    except Exception as error:  # whatever it is: fixed releases do not fit the other records
+    except Exception as error:  # any error: the fixed measurements do not fit the other records
         if not (isinstance(error, ReplayMismatch) and run.recording.unaccounted):
             found.add(_describe_failure(error, unit, pair), "astray", _error_text(error))
         return 0.0
     if not len(mine.entries) == len(other.entries) == len(run.recording.entries):
         found.add(
-            f"with one {unit} changed ({pair.name}) there are fewer releases; "
-            "their number must follow from public and released values alone.",
+            f"with one {unit} changed ({pair.name}), there are fewer measurements; "
+            "compute their number only from public and measured values.",
             "fewer",
         )
         return math.inf
     if whole:
+        assert other.output is not None
         _check_output(run.output, other.output, unit, pair, found)
     seen: list[MeasuredDistance] = []
     for before, after in zip(mine.entries, other.entries, strict=True):
@@ -298,7 +298,7 @@ def _compare(
         if before.event != after.event or before.law != after.law:
             found.add(
                 f"{label}: the noise itself depends on one {unit} ({pair.name}): {_describe_event(before)} becomes "
-                f"{_describe_event(after)}; compute its scale from public and released values alone.",
+                f"{_describe_event(after)}; compute its scale only from public and measured values.",
                 "law",
                 label,
             )
@@ -306,8 +306,8 @@ def _compare(
             distance = before.law.distance(before.released, before.statistic, after.statistic)
         except (ValueError, IndexError):
             found.add(
-                f"{label}: how many numbers are released depends on one {unit} ({pair.name}); "
-                "their number must follow from public and released values alone.",
+                f"{label}: the number of measured values depends on one {unit} ({pair.name}); "
+                "compute it only from public and measured values.",
                 "size",
                 label,
             )
@@ -317,8 +317,8 @@ def _compare(
     total, claim = claim_of_distances(seen, mechanism, pair.spec, budget.delta), run.output.claim
     if total.epsilon > claim.epsilon * (1 + _slack([each.event for each in seen], mechanism)):
         found.add(
-            f"one {unit} ({pair.name}) uses ε = {total.epsilon:.4g} in {len(seen)} releases together, but "
-            f"ε = {claim.epsilon:.4g} is claimed; scale the noise for all of them.",
+            f"one {unit} ({pair.name}) uses ε = {total.epsilon:.4g} in {len(seen)} measurements together, but "
+            f"ε = {claim.epsilon:.4g} is claimed; scale the noise for all measurements.",
             "together",
             size=total.epsilon,
         )
@@ -333,7 +333,7 @@ def _check_distances(
     pair: WorldPair,
     found: _Findings,
 ) -> None:
-    """No release rests on more of one unit than its event stands for.
+    """Check that no measurement depends on one unit by more than its event allows.
 
     In a local mechanism one unit gives as many reports as the ledger has events of a kind, through any of the channels.
     """
@@ -353,8 +353,8 @@ def _check_distances(
         if not distance <= most * (1 + ROUNDING):
             found.add(
                 f"{event.label}: one {unit} ({pair.name}) moves it by {distance:.4g} in units of its noise, "
-                f"{distance / most:.3g} times the {most:.4g} that the ledger states; bound what one {unit} adds, or "
-                "draw more noise.",
+                f"{distance / most:.3g} times the {most:.4g} that the ledger states; bound the contribution "
+                f"of one {unit}, or draw more noise.",
                 "distance",
                 event.label,
                 size=distance / most,
@@ -367,15 +367,15 @@ def _check_output(
     for part, before, after in output_parts(mine, other):
         if before != after:
             found.add(
-                f"with all releases held fixed, one {unit} ({pair.name}) changes the {part}: something gets out beside "
-                "the releases; compute it from released and public values alone.",
+                f"with all measurements held fixed, one {unit} ({pair.name}) changes the {part}, so something other "
+                "than measurements gets out; compute it only from measured and public values.",
                 "output",
                 part,
             )
 
 
 def _noise_draws(run: RecordedRun, number: int, rng: np.random.Generator) -> list[NoiseDraw]:
-    """The noise of each release of a run."""
+    """Return the noise of each measurement of a run."""
     turns: Counter[str] = Counter()
     found = []
     for entry in run.recording.entries:
@@ -388,7 +388,7 @@ def _noise_draws(run: RecordedRun, number: int, rng: np.random.Generator) -> lis
 
 
 def _first_noise(drawn: Sequence[NoiseDraw]) -> list[float]:
-    """The first numbers of the noise of the first run; where it has none, which of the first reports are true."""
+    """Return the first numbers of the noise of the first run; without numbers, which of the first reports are true."""
     noise = [each.noise for each in drawn if each.run == 0]
     numbers = np.concatenate([np.empty(0), *(each for each in noise if each.dtype != bool)])
     coins = np.concatenate([np.empty(0, bool), *(each for each in noise if each.dtype == bool)])
@@ -415,9 +415,9 @@ def _error_text(error: Exception) -> str:
 
 def _describe_failure(error: Exception, unit: str, pair: WorldPair) -> str:
     if isinstance(error, ReplayMismatch):
-        return f"{error} ({pair.name}): what happens next depends on a {unit} beside the releases."
+        return f"{error} ({pair.name}): the next step depends on a {unit}, not only on measurements."
     return (
-        f"with one {unit} changed ({pair.name}) and all releases held fixed, the run breaks off "
+        f"with one {unit} changed ({pair.name}) and all measurements held fixed, the run fails "
         f"({_error_text(error)})."
     )
 
@@ -429,7 +429,7 @@ LOCAL_RUNS = 3
 def audit_fits(
     mechanism: Mechanism, runs: Sequence[RecordedRun], spec: Spec, budget: Budget, rng: np.random.Generator
 ) -> ReplayVerdict:
-    """The verdict on the runs of a central mechanism on the same records."""
+    """Return the verdict on the runs of a central mechanism on the same records."""
     outside = neighbours_with_canary(runs[0].records, spec, mechanism.relation(spec))[-1]
     watched = [ReplayCase(runs[0], [outside], whole=outside), *(ReplayCase(run, []) for run in runs[1:])]
     return verdict(mechanism, watched, spec, budget, rng)
@@ -444,9 +444,9 @@ def audit_local_mechanism(
     *,
     exact: bool = False,
 ) -> ReplayVerdict:
-    """The verdict on a local mechanism, from runs on some records; `exact`: of noise that may be published."""
+    """Return the verdict on a local mechanism, from runs on some records; `exact`: for noise that may be published."""
     neighbours = mechanism.relation(spec)
-    # The last unit's records last: no other record then moves, and draws for another key, where a canary replaces them.
+    # The last unit's records come last. So no other record moves and gets another draw when a canary replaces them.
     records = records.select(np.argsort(records.units(neighbours.unit), kind="stable"))
     pairs = neighbours_with_canary(records, spec, neighbours)
     runs = [record_run(mechanism, records, spec, budget, randomness(number)) for number in range(LOCAL_RUNS)]
@@ -459,7 +459,7 @@ def audit_local_mechanism(
 
 
 def first_records(parts: Iterable[Records]) -> Records:
-    """The first SAMPLE of the records, of which there must be a part, empty or not."""
+    """Return the first SAMPLE_ROWS records. There must be at least one part, which may be empty."""
     held: list[Records] = []
     for part in parts:
         held.append(part)
@@ -470,12 +470,12 @@ def first_records(parts: Iterable[Records]) -> Records:
 
 
 def require_passed(found: ReplayVerdict, what: str, *, strict: bool) -> ReplayVerdict:
-    """The same verdict; where the gate is strict, a finding is an error."""
+    """Return the verdict unchanged; if `strict`, raise an error for a finding."""
     if strict and not found.passed:
         more = len(found.findings) - 1
         raise UserError(
             f"{what} fails its replay: {found.findings[0].rstrip('.')}"
             + (f" (and {more} more finding{'s' if more > 1 else ''})" if more else "")
-            + "; nothing was written, mend the mechanism."
+            + "; nothing was written. Fix the mechanism and run again."
         )
     return found

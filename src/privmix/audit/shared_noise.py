@@ -1,10 +1,10 @@
-"""Noise shared by two artefacts: whoever has both can remove it, because s + a·z and s + b·z give s back exactly.
+"""Noise shared by two artefacts: anyone who has both can remove it, because s + a·z and s + b·z give s back exactly.
 
-A verdict keeps the first numbers of its noise over its scale, so that one seed at two budgets shows as equal numbers,
-and a copy at another scale as numbers of equal directions (`noise_tests`). Of local mechanisms it keeps which of the
-first reports were true. If two randomizers are independent, the number of reports that are true in both is
-hypergeometric, given how many are true in each (Fisher's exact test); if they draw the same coins it is larger, also
-at two budgets.
+A verdict keeps the first numbers of its noise, divided by its scale. So one seed at two budgets shows as equal numbers,
+and a copy at another scale shows as numbers of equal directions (`noise_tests`). For local mechanisms it keeps which of
+the first reports were true. If two randomizers are independent, the number of reports that are true in both is
+hypergeometric, given the numbers that are true in each (Fisher's exact test). If they draw the same coins it is larger,
+also at two budgets.
 """
 
 import itertools
@@ -16,11 +16,11 @@ import numpy as np
 from privmix.artefacts.privacy_statement import ReplayVerdict
 from privmix.audit.noise_tests import window_hashes
 
-CHANCE = 1e-12  # of a pair without shared noise to be taken for one with it: a sweep has 10^5 pairs
+CHANCE = 1e-12  # false alarm probability per pair; a sweep has 10^5 pairs
 
 
 def shared_noise_findings(verdicts: Mapping[str, ReplayVerdict]) -> dict[str, str]:
-    """By the name of each artefact that shares noise, a sentence that names the others."""
+    """Return a sentence for each artefact that shares noise, by its name. It names the other artefacts."""
     partners: dict[str, list[str]] = {}
     for first, second in [*_pairs_by_numbers(verdicts), *_pairs_by_coins(verdicts)]:
         partners.setdefault(first, []).append(second)
@@ -51,7 +51,7 @@ def _pairs_by_coins(verdicts: Mapping[str, ReplayVerdict]) -> list[tuple[str, st
 
 
 def agreement_probability(first: np.ndarray, second: np.ndarray) -> float:
-    """The chance that so many are true in both, or more, given how many are in each: the hypergeometric tail."""
+    """Return the chance of at least this agreement, given the true reports of each: the hypergeometric tail."""
     n = min(len(first), len(second))
     first, second = first[:n], second[:n]
     mine, other, both = (int(np.count_nonzero(each)) for each in (first, second, first & second))
@@ -70,6 +70,6 @@ def _sentence(others: Sequence[str]) -> str:
     names = list(dict.fromkeys(others))
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return (
-        f"its noise is that of {', '.join(names[:3])}{more}: whoever has both can take it off; "
-        "draw each from a stream of its own."
+        f"it shares its noise with {', '.join(names[:3])}{more}: anyone who has both can remove the noise; "
+        "draw the noise of each from its own stream."
     )

@@ -40,7 +40,9 @@ def verify(arguments: argparse.Namespace) -> None:
 def make(arguments: argparse.Namespace) -> None:
     """Make a release of one dataset and print what was made and what it cost."""
     configuration = read_configuration(CONFIGURATION, arguments.configfile, arguments.dataset)
-    find_entry(arguments.dataset, configuration.get("catalog_dirs") or ["data/catalog"])  # the clearest message first
+    find_entry(
+        arguments.dataset, configuration.get("catalog_dirs") or ["data/catalog"]
+    )  # the clearest message first
     planned = plan.make_plan(configuration)
     settings = planned.settings
     if arguments.mechanism not in planned.mechanisms:

@@ -1,1 +1,1 @@
-"""Private mechanisms: one module each, where noise and mixtures meet."""
+"""Private mechanisms: one module per method. Noise and mixtures meet here."""

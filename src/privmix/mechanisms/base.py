@@ -1,7 +1,7 @@
-"""The contract of a mechanism: what it sees, what it may spend, and what it returns.
+"""The contract of a mechanism: the data that it sees, the budget that it may spend, and the result that it returns.
 
 A central mechanism fits the records. A local mechanism first randomises each record (`privatise`), and its fit sees
-the reports only. Everything else that a mechanism knows is public and stands in `Spec`.
+only the reports. Everything else that a mechanism knows is public and is in `Spec`.
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pydantic.dataclasses
 from pydantic import ConfigDict
+from pydantic.fields import FieldInfo
 
 from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
@@ -21,13 +22,13 @@ from privmix.artefacts.private import PrivateInfo
 from privmix.errors import UserError
 from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Observations, compress, floor_covariances, observe
-from privmix.privacy.accounting import Budget, Claim
+from privmix.privacy.accounting import Budget, Claim, Theorem
 from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Event, from_rows
 from privmix.privacy.noise import NoiseSource, SeededNoise, fresh_stream, stream
 from privmix.privacy.sensitivity import Neighbours, Unit
 
-# A mechanism is a frozen dataclass whose fields are its parameters; unknown ones are errors.
+# A mechanism is a frozen dataclass. Its fields are its parameters; unknown parameters are errors.
 mechanism_dataclass: Callable[[type], Any] = pydantic.dataclasses.dataclass(
     frozen=True, kw_only=True, config=ConfigDict(extra="forbid")
 )
@@ -39,55 +40,56 @@ class Records:
 
     points: np.ndarray  # (n, d), inside the public box
     codes: Mapping[str, np.ndarray] = field(default_factory=dict)  # attribute -> (n,)
-    persons: np.ndarray | None = None  # (n,) whose record it is; not needed where the unit is a record
+    persons: np.ndarray | None = None  # (n,) person of each record; not needed if the unit is a record
 
     def __len__(self) -> int:
         return len(self.points)
 
     @classmethod
     def concatenate(cls, parts: Sequence["Records"]) -> "Records":
-        """The records of all parts; whose they are is known if it is of every part."""
+        """Return the records of all parts. Persons are known only if every part has them."""
         codes = {name: np.concatenate([part.codes[name] for part in parts]) for name in parts[0].codes}
-        persons = [part.persons for part in parts]
-        known = all(each is not None for each in persons)
+        persons = [part.persons for part in parts if part.persons is not None]
         return cls(
-            np.concatenate([part.points for part in parts]), codes, np.concatenate(persons) if known else None
+            np.concatenate([part.points for part in parts]),
+            codes,
+            np.concatenate(persons) if len(persons) == len(parts) else None,
         )
 
     def select(self, rows: np.ndarray) -> "Records":
-        """The records of these rows, in that order."""
+        """Return the records of these rows, in this order."""
         persons = None if self.persons is None else self.persons[rows]
         return Records(self.points[rows], {name: code[rows] for name, code in self.codes.items()}, persons)
 
     def with_twin(self, row: int, point: np.ndarray) -> "Records":
-        """The records and one more, the last: that of the row as it would be elsewhere."""
+        """Return the records plus a last one: a copy of this row, moved to `point`."""
         twin = replace(self.select(np.array([row])), points=np.reshape(point, (1, -1)))
         return Records.concatenate([self, twin])
 
     @property
     def owners(self) -> np.ndarray:
-        """Whose record each is, where that must be known, (n,)."""
+        """The person of each record, (n,); an error if the persons are not known."""
         if self.persons is None:
             raise UserError(
-                "unit: person needs to know whose each record is; give the records their persons."
+                "unit: person needs the person of each record, but these records have no persons; add them."
             )
         return self.persons
 
     def units(self, unit: Unit) -> np.ndarray:
-        """The number, from 0, of the unit that each record belongs to, (n,)."""
+        """Return the number, from 0, of the unit to which each record belongs, (n,)."""
         if unit == "record":
             return np.arange(len(self))
         return np.unique(self.owners, return_inverse=True)[1]
 
 
 def training_records(clean: CleanData) -> Records:
-    """The part of a clean dataset that mechanisms may see."""
+    """Return the part of a clean dataset that mechanisms may see."""
     domain, persons = clean.info.domain, clean.person[clean.train]
     holdings = np.unique(persons, return_counts=True)[1] if domain.unit == "person" else np.empty(0)
     if (holdings > domain.max_records_per_person).any():
         raise UserError(
-            f"{domain.dataset}: somebody has more records in the clean file than the limit of "
-            f"{domain.max_records_per_person} on which every sensitivity rests; delete the file and run again."
+            f"{domain.dataset}: a person has more records in the clean file than the limit of "
+            f"{domain.max_records_per_person}, on which every sensitivity relies; delete the file and run again."
         )
     codes = {name: values[clean.train] for name, values in clean.codes.items()}
     return Records(clean.points[clean.train], codes, persons)
@@ -95,16 +97,16 @@ def training_records(clean: CleanData) -> Records:
 
 @dataclass(frozen=True)
 class Spec:
-    """What is public: the domain and the wanted number of Gaussians, or the numbers to choose among."""
+    """Public values: the domain and the requested number of components, or the candidates for this number."""
 
     domain: Domain
-    n_components: int  # the largest candidate where there are any
+    n_components: int  # the largest candidate if there are candidates
     candidates: tuple[int, ...] = ()
-    choice_share: float = 0.1  # part of ε that the choice costs where it is not free
-    count_share: float = 0.0  # part of ε for a noisy count of the records, where `domain.rows` is not known
+    choice_share: float = 0.1  # part of ε for the choice if it is not free
+    count_share: float = 0.0  # part of ε for a noisy count of the records if `domain.rows` is not known
 
     def with_components(self, number: int) -> "Spec":
-        """The same with a fixed number of Gaussians."""
+        """Return the same spec with a fixed number of components."""
         return replace(self, n_components=number, candidates=())
 
     def with_rows(self, rows: int) -> "Spec":
@@ -113,13 +115,14 @@ class Spec:
 
     @property
     def neighbours(self) -> Neighbours:
-        """The unit and relation that the catalog asks for."""
+        """The unit and the relation that the catalog asks for."""
         return Neighbours(self.domain.unit, self.domain.relation, self.domain.max_records_per_person)
 
     def observations(self, points: np.ndarray, merge: bool = True) -> Observations:
-        """The records inside the public box, equal ones merged; where there is none, one that weighs nothing.
+        """Return the records inside the public box, with equal records merged.
 
-        A mechanism must not fail on no records: whether there is one would show.
+        Without records, return one record of weight zero. A mechanism must not fail on an empty dataset: the failure
+        would show that the dataset is empty.
         """
         if not len(points):
             return Observations(self.domain.lower[None], np.zeros(1))
@@ -127,7 +130,7 @@ class Spec:
         return compress(observations) if merge else observations
 
     def inside(self, points: np.ndarray) -> np.ndarray:
-        """The points, clipped to the public box on which every sensitivity rests. Clean records lie in it."""
+        """Return the points, clipped to the public box, on which every sensitivity relies. Clean records lie in it."""
         return np.clip(points, self.domain.lower, self.domain.upper)
 
     @property
@@ -136,15 +139,16 @@ class Spec:
         return self.domain.resolution**2
 
     def choice_note(self, number: int) -> str:
-        """What a reader should know if this number was chosen among the candidates."""
-        return f"The number of Gaussians, {number}, was chosen among {', '.join(map(str, self.candidates))}."
+        """Return the note for readers if this number was chosen among the candidates."""
+        return f"The number of components ({number}) was chosen among {', '.join(map(str, self.candidates))}."
 
 
 def best_fit(spec: Spec, fit: Callable[[int], FitResult], records: float) -> FitResult:
-    """The fit of the wanted number, or of the candidate with the best Bayesian information criterion.
+    """Fit the requested number of components, or the candidate with the best Bayesian information criterion.
 
-    The criterion (Schwarz 1978) is the log-likelihood of so many `records` less half a ln(records) for each parameter,
-    and never less than 1 (Akaike 1974); of noisy data, as many records as would be that uncertain without the noise.
+    The criterion (Schwarz 1978) is the log-likelihood of `records` records minus half a ln(records) for each parameter.
+    The penalty per parameter is never less than 1 (Akaike 1974). For noisy data, `records` is the number of records
+    that would leave the same uncertainty without noise.
     """
     if not spec.candidates:
         return fit(spec.n_components)
@@ -158,7 +162,7 @@ def best_fit(spec: Spec, fit: Callable[[int], FitResult], records: float) -> Fit
 
 
 def project_to_box(weights: np.ndarray, means: np.ndarray, covariances: np.ndarray, spec: Spec) -> Mixture:
-    """Means inside the public box, no variance above what the box allows or below the public floor."""
+    """Move means into the public box, and limit variances to the range from the public floor to what the box allows."""
     half = (spec.domain.upper - spec.domain.lower) / 2
     ceiling = max(float(half @ half), float(spec.floor.max()))
     values, vectors = np.linalg.eigh(covariances)
@@ -178,25 +182,25 @@ class Randomness:
 
 
 def seeded_randomness(master_seed: int, *purpose: str | int | float) -> Randomness:
-    """The randomness of a benchmark run with exactly this purpose."""
+    """Return the randomness of a benchmark run with exactly this purpose."""
     return Randomness(
         SeededNoise(stream(master_seed, *purpose, "noise")), stream(master_seed, *purpose, "search")
     )
 
 
 def exact_randomness() -> Randomness:
-    """Exact noise from the operating system's entropy, and a search stream that cannot be repeated."""
+    """Return exact noise from the operating system's entropy, and a search stream that cannot be repeated."""
     return Randomness(ExactNoise(), fresh_stream())
 
 
 @dataclass(frozen=True)
 class Reports:
-    """What a local mechanism makes of the records: one row per report, and what one person's reports cost."""
+    """The result of a local mechanism: one row per report, and the cost of one person's reports."""
 
     columns: Mapping[str, np.ndarray]
     events: Sequence[Event]
     claim: Claim
-    # Public: what was asked, where earlier answers decided it.
+    # Public: the questions, if earlier answers decided them.
     asked: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -204,14 +208,14 @@ class Reports:
 
 
 def replicate_reports(info: PrivateInfo, replicate: int, columns: Mapping[str, np.ndarray]) -> Reports:
-    """One replicate's reports as a private file holds them."""
+    """Return the reports of one replicate from a private file."""
     claim = Claim(info.privacy.epsilon, info.privacy.delta)
     return Reports(columns, from_rows(info.privacy.ledger), claim, info.asked[replicate])
 
 
 @dataclass(frozen=True)
 class Release:
-    """What a mechanism gives back."""
+    """The result of a mechanism's fit."""
 
     mixture: Mixture
     events: Sequence[Event]
@@ -221,7 +225,7 @@ class Release:
     notes: list[str] = field(default_factory=list)
 
     def to_artefact(self, replicate: int, seconds: float) -> FittedModel:
-        """The release as a model file holds it."""
+        """Return the release in the form of a model file."""
         return FittedModel(
             replicate=replicate,
             weights=self.mixture.weights.tolist(),
@@ -235,36 +239,37 @@ class Release:
 
 
 class Mechanism:
-    """Base of all mechanisms."""
+    """Base class of all mechanisms."""
 
+    __pydantic_fields__: ClassVar[dict[str, FieldInfo]]  # from `mechanism_dataclass`
     trust: ClassVar[Trust] = "central"
-    # Whether each record is randomised (`privatise`) before anyone stores it; `fit` then sees the reports alone.
+    # Whether each record is randomised (`privatise`) before anyone stores it. `fit` then sees only the reports.
     randomises_records: ClassVar[bool] = False
     private: ClassVar[bool] = True
-    # Whether `fit` itself chooses among `Spec.candidates`, at no cost beyond what it releases anyway.
+    # Whether `fit` itself chooses among `Spec.candidates`, at no extra privacy cost.
     chooses_components: ClassVar[bool] = False
-    # Whether `fit_many` fits many subsets of the records side by side, faster than one after another.
+    # Whether `fit_many` fits many subsets of the records together, faster than one by one.
     fits_together: ClassVar[bool] = False
 
     @property
-    def accountant(self) -> str:
-        """The composition under which the ledger is added up."""
+    def accountant(self) -> Theorem:
+        """The composition theorem that adds up the ledger."""
         return "linear"
 
     def relation(self, spec: Spec) -> Neighbours:
-        """Whom the guarantee protects."""
+        """Return the neighbouring datasets that the guarantee covers."""
         return spec.neighbours
 
     def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
         """Randomise each record on its own (local mechanisms)."""
         raise NotImplementedError(f"{type(self).__name__} has no privatise stage")
 
-    def fit(self, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """The mixture, with the ledger of what was released to get it."""
+    def fit(self, view: Any, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+        """Fit a mixture to the records (central mechanisms) or to the reports (local mechanisms), with its ledger."""
         raise NotImplementedError
 
     def fit_many(
         self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
-        """A fit to each subset of the records, a boolean mask (mechanisms that fit many together)."""
+        """Fit each subset of the records, given as a boolean mask (mechanisms that fit many subsets together)."""
         raise NotImplementedError(f"{type(self).__name__} fits one dataset after another")

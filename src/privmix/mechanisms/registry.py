@@ -31,22 +31,22 @@ METHODS = CENTRAL | LOCAL
 
 
 def module_of(method: str) -> str:
-    """The module that holds a method."""
+    """Return the name of the module that holds a method."""
     return f"privmix.mechanisms.{'central' if method in CENTRAL else 'local'}.{method}"
 
 
 def method_class(method: str, where: str = "mechanism") -> type[Mechanism]:
-    """The class of a method, or a sentence with the nearest known name."""
+    """Return the class of a method. The error for an unknown name suggests the nearest known name."""
     if method not in METHODS:
         raise UserError(f"{where}: unknown method {method!r}; {suggest(method, METHODS)}")
     return getattr(importlib.import_module(module_of(method)), METHODS[method])
 
 
 def build(method: str, parameters: dict[str, Any], where: str = "mechanism") -> Mechanism:
-    """A mechanism with checked parameters."""
+    """Build a mechanism with checked parameters."""
     chosen = method_class(method, where)
     try:
         return chosen(**parameters)
     except ValidationError as error:
-        known = [field.validation_alias or name for name, field in chosen.__pydantic_fields__.items()]
+        known = [str(field.validation_alias or name) for name, field in chosen.__pydantic_fields__.items()]
         raise to_user_error(error, where, [*known, "method"]) from error

@@ -1,6 +1,6 @@
 """Run a mechanism: the fit stage runs it once, attacks and audits run it many times.
 
-`MechanismJob` is one mechanism at one budget, with its seed: the pipeline and a release both run one.
+`MechanismJob` is one mechanism at one budget, with its seed. The pipeline and a release both run such jobs.
 """
 
 import time
@@ -33,14 +33,16 @@ from privmix.privacy.ledger import Event, Ledger, to_rows
 def fit(
     mechanism: Mechanism, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness
 ) -> Release:
-    """Run the mechanism. If the spec asks for it, first count the records and choose the number of components.
+    """Fit the mechanism. First count the records and choose the number of components, if the spec asks for it.
 
-    Both are paid for from the budget.
+    A part of the budget pays for the count, and for the choice unless the mechanism chooses itself.
     """
     if spec.count_share:
+        assert isinstance(view, Records), "the number of reports is public"
         return _count_then_fit(mechanism, view, spec, budget, rng)
     if not spec.candidates or mechanism.chooses_components:
         return mechanism.fit(view, spec, budget, rng)
+    assert isinstance(view, Records), "local mechanisms choose the number of components themselves"
     ledger, price = Ledger(), spec.choice_share * budget.epsilon
     chosen = component_choice.choose_components(
         view,
@@ -92,7 +94,7 @@ def _prepend(release: Release, ledger: Ledger, result: dict[str, Any], notes: Se
 
 
 def run(mechanism: Mechanism, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-    """The whole mechanism in memory."""
+    """Run the whole mechanism in memory."""
     if mechanism.randomises_records:
         return fit(mechanism, mechanism.privatise(records, spec, budget, rng), spec, budget, rng)
     return fit(mechanism, records, spec, budget, rng)
@@ -106,9 +108,10 @@ def run_many(
     budget: Budget,
     rngs: Sequence[Randomness],
 ) -> list[Release]:
-    """The whole mechanism for each subset of the records, a boolean mask: what attacks with many models run.
+    """Run the whole mechanism on each subset of the records, given as a boolean mask.
 
-    Each subset has randomness of its own; subsets that are fitted together share that of the first.
+    Attacks with many models use this function. Each subset has its own randomness. Subsets that are fitted together
+    share the randomness of the first.
     """
     if mechanism.fits_together and subsets:
         return mechanism.fit_many(records, subsets, spec, rngs[0])
@@ -127,28 +130,28 @@ class MechanismJob:
     parameters: dict[str, Any]
     mechanism: Mechanism
     budget: Budget
-    components: tuple[int, ...]  # one number, or those to choose among
+    components: tuple[int, ...]  # one number, or the candidates
     choice_share: float
     replicates: int
     seed: int | None  # None for a release
 
     @property
     def release(self) -> bool:
-        """Whether what is made may be published: no seed, one replicate."""
+        """Whether the result may be published: no seed, one replicate."""
         return self.seed is None
 
     def description(self, domain: Domain) -> str:
-        """The job in a sentence."""
+        """Return the job as a phrase for messages."""
         return f"{self.name} at ε = {self.budget.epsilon:g} on {domain.dataset}"
 
     def spec(self, domain: Domain) -> Spec:
-        """What the mechanism may know of the domain."""
+        """Return the public values that the mechanism may use."""
         if len(self.components) == 1:
             return Spec(domain, *self.components)
         return Spec(domain, max(self.components), self.components, self.choice_share)
 
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
-        """The stream of a benchmark for that purpose: no two jobs, budgets or settings share noise.
+        """Return the stream of a benchmark for this purpose. No two jobs, budgets or settings share noise.
 
         Without a seed it is exact noise from the operating system, and the purpose does not matter.
         """
@@ -163,7 +166,7 @@ class MechanismJob:
     def fit_replicates(
         self, domain: Domain, views: Sequence[Records | Reports], rngs: Sequence[Randomness]
     ) -> tuple[list[FittedModel], list[Release]]:
-        """The model of each replicate as it is stored, and its release."""
+        """Fit each replicate. Return the models in stored form, and the releases."""
         models, releases, spec = [], [], self.spec(domain)
         for replicate, (view, rng) in enumerate(zip(views, rngs, strict=True)):
             began = time.perf_counter()
@@ -174,7 +177,7 @@ class MechanismJob:
     def header(
         self, domain: Domain, claim: Claim, events: Sequence[Event], *, failed: bool = False
     ) -> dict[str, Any]:
-        """What every file of this job says of itself: the fields of `MechanismFile`."""
+        """Return the fields that every file of this job has: those of `MechanismFile`."""
         return {
             "notice": RELEASE_NOTICE if self.release else BENCHMARK_NOTICE,
             "domain": domain,
@@ -187,7 +190,7 @@ class MechanismJob:
     def privacy_statement(
         self, domain: Domain, claim: Claim, events: Sequence[Event], *, failed: bool = False
     ) -> PrivacyStatement:
-        """The statement that a file of this job carries; of a failure, what was asked for."""
+        """Return the privacy statement of a file of this job; for a failed run, with the requested relation."""
         spec = self.spec(domain)
         neighbours = spec.neighbours if failed else self.mechanism.relation(spec)
         within_m = claim_distance(events)

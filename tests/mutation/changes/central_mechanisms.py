@@ -40,12 +40,12 @@ CHANGES = (
     # The choice of the number of components.
     change(
         "a person's records are dealt one by one",
-        f"{OF_CHOICE}::test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one",
+        f"{OF_CHOICE}::test_one_unit_moves_at_most_one_block_by_at_most_one",
         (CHOICE, "view.units(neighbours.unit)", 'view.units("record")'),
     ),
     change(
         "a block's score may be anything",
-        f"{OF_CHOICE}::test_a_blocks_scores_lie_between_nothing_and_one",
+        f"{OF_CHOICE}::test_the_scores_of_a_block_lie_between_zero_and_one",
         (
             CHOICE,
             "1.0 - np.minimum(best - densities, LARGEST_LOSS) / LARGEST_LOSS",
@@ -54,7 +54,7 @@ CHANGES = (
     ),
     change(
         "half the noise in the choice",
-        f"{OF_CHOICE}::test_no_unit_moves_more_than_one_block_and_that_by_no_more_than_one",
+        f"{OF_CHOICE}::test_one_unit_moves_at_most_one_block_by_at_most_one",
         (CHOICE, "sensitivity=1.0, epsilon=epsilon", "sensitivity=1.0, monotonic=True, epsilon=epsilon"),
     ),
     change(
@@ -158,12 +158,12 @@ CHANGES = (
     ),
     change(
         "leaf counts get the whole budget",
-        f"{OF_NOISY_TREE}::test_a_synopsis_alone_is_released_into_a_given_ledger",
+        f"{OF_NOISY_TREE}::test_a_synopsis_is_measured_into_a_given_ledger",
         (NOISY_TREE, "return for_shape, budget.epsilon - for_shape", "return for_shape, budget.epsilon"),
     ),
     change(
         "roots from the number of records",
-        f"{OF_NOISY_TREE}::test_all_that_is_chosen_before_the_noise_depends_on_public_values_alone",
+        f"{OF_NOISY_TREE}::test_all_choices_before_the_noise_depend_only_on_public_values",
         (
             NOISY_TREE,
             "first=root_levels(spec, neighbours, for_shape, halving.depth)",
@@ -177,7 +177,7 @@ CHANGES = (
     ),
     change(
         "no noise on empty cells",
-        f"{OF_NOISY_GRID}::test_every_cell_has_noise_also_the_empty_ones",
+        f"{OF_NOISY_GRID}::test_every_cell_has_noise_including_empty_ones",
         (NOISY_GRID, "list(grid.shape)}, noisy", "list(grid.shape)}, noisy * (counts > 0)"),
     ),
     change(
@@ -215,7 +215,7 @@ CHANGES = (
     ),
     change(
         "noisy moments: N of the data in the schedule",
-        OF_MOMENTS + "::test_schedule_and_start_depend_on_public_values_alone",
+        OF_MOMENTS + "::test_schedule_and_start_depend_only_on_public_values",
         (
             NOISY_MOMENTS,
             "plan = self.schedule(spec, budget, neighbours)",
@@ -225,7 +225,7 @@ CHANGES = (
     ),
     change(
         "noisy moments: N used where it is private",
-        OF_MOMENTS + "::test_every_release_is_the_statistic_plus_its_noise",
+        OF_MOMENTS + "::test_every_measurement_is_the_statistic_plus_its_noise",
         (
             REFINEMENT,
             "mixture = m_step(mixture, released, spec, neighbours)",
@@ -236,7 +236,7 @@ CHANGES = (
     ),
     change(
         "noisy moments: start from the data",
-        OF_MOMENTS + "::test_each_iteration_knows_only_what_was_released",
+        OF_MOMENTS + "::test_each_iteration_uses_only_earlier_measurements",
         (
             NOISY_MOMENTS,
             "mixture = _run_schedule(run, plan, spec,",
@@ -257,7 +257,7 @@ CHANGES = (
     ),
     change(
         "a release of moments rests on a sum in floating point",
-        OF_EXACT_SUMS + "::test_every_sum_that_a_release_rests_on_lies_on_the_lattice_before_noise_is_added",
+        OF_EXACT_SUMS + "::test_every_sum_of_a_release_lies_on_the_lattice_before_noise_is_added",
         (JOINT, "if noise.needs_exact_sums(source):", "if False:"),
     ),
 )

@@ -28,7 +28,7 @@ CHANGES = (
     ),
     change(
         "replay: releases are not added up",
-        f"{OF_AUDIT_REPLAY}::test_forgotten_iterations_are_found_in_the_ledger_and_by_what_one_record_uses",
+        f"{OF_AUDIT_REPLAY}::test_forgotten_iterations_are_found_in_the_ledger_and_in_the_distances",
         (
             REPLAY,
             "total.epsilon > claim.epsilon * (1 + _slack([",
@@ -37,7 +37,7 @@ CHANGES = (
     ),
     change(
         "replay: a claim is believed",
-        f"{OF_AUDIT_REPLAY}::test_a_claim_below_what_was_spent_is_found",
+        f"{OF_AUDIT_REPLAY}::test_a_claim_below_the_ledger_is_found",
         (
             REPLAY,
             "total.epsilon > claim.epsilon * (1 + _slack(events, mechanism))",
@@ -46,12 +46,12 @@ CHANGES = (
     ),
     change(
         "replay: outputs are not compared",
-        f"{OF_AUDIT_REPLAY}::test_what_gets_out_beside_the_releases_is_found",
+        f"{OF_AUDIT_REPLAY}::test_a_leak_beside_the_measurements_is_found",
         (REPLAY, "        if before != after:", "        if type(before) is not type(after):"),
     ),
     change(
         "replay: a world with fewer releases passes",
-        f"{OF_AUDIT_REPLAY}::test_releases_whose_number_depends_on_the_records_are_found",
+        f"{OF_AUDIT_REPLAY}::test_a_number_of_measurements_that_depends_on_the_records_is_found",
         (
             REPLAY,
             "if not len(mine.entries) == len(other.entries) == len(run.recording.entries):",
@@ -98,7 +98,7 @@ CHANGES = (
     # The game.
     change(
         "audit: nothing taken off for what is too rare to be seen",
-        f"{OF_BOUNDS}::test_the_area_is_as_large_as_its_bound_says",
+        f"{OF_BOUNDS}::test_the_auc_bound_holds_at_its_confidence",
         (BOUNDS, "unseen = 2 * estimate * math.log(1 / alpha) / len(sides)", "unseen = 0.0"),
     ),
     change(
@@ -108,17 +108,17 @@ CHANGES = (
     ),
     change(
         "audit: both rates at the whole chance of being wrong",
-        f"{OF_BOUNDS}::test_errors_that_never_happen_prove_what_clopper_and_pearson_say",
+        f"{OF_BOUNDS}::test_runs_without_errors_prove_the_clopper_pearson_bound",
         (BOUNDS, "1 - alpha / 2)", "1 - alpha)"),
     ),
     change(
         "audit: the area of Gaussians for every ledger",
-        f"{OF_GAME}::test_the_area_of_gaussians_is_asked_of_gaussian_ledgers_alone",
+        f"{OF_GAME}::test_the_gaussian_bound_is_used_only_for_gaussian_ledgers",
         (GAME, "gaussian = all(isinstance(", "gaussian = any(isinstance("),
     ),
     change(
         "audit: no correction for several bounds",
-        f"{OF_GAME}::test_the_chances_of_all_bounds_to_be_wrong_add_up_to_what_is_stated",
+        f"{OF_GAME}::test_the_error_probabilities_of_all_bounds_add_up_to_the_stated_one",
         (GAME, "(1 - MAIN) / (2 * len(scored) - len(main))", "MAIN"),
     ),
     change(

@@ -103,12 +103,12 @@ CHANGES = (
     # The choice of records, and the order of reports.
     change(
         "a person's picks from the last part of the records alone",
-        OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_in_which_the_records_come",
+        OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_of_the_records",
         (PICKS, "        held.append((records,", "        held[:] = []\n        held.append((records,"),
     ),
     change(
         "records let go that may be picked",
-        OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_in_which_the_records_come",
+        OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_of_the_records",
         (
             PICKS,
             "kept[shuffle.pick_rows(records.owners, keys, each)]",
@@ -117,7 +117,7 @@ CHANGES = (
     ),
     change(
         "keys drawn anew for records that were kept",
-        OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_in_which_the_records_come",
+        OF_PEOPLE + "::test_picks_do_not_depend_on_the_parts_of_the_records",
         (PICKS, "keys[kept])]", "shuffle.random_keys(np.count_nonzero(kept), source=source))]"),
     ),
     change(
@@ -127,7 +127,7 @@ CHANGES = (
     ),
     change(
         "adaptive response: rounds of one part of the records after another",
-        OF_COLLECTION + "::test_a_mechanism_that_asks_in_rounds_asks_every_record_once_whatever_the_parts",
+        OF_COLLECTION + "::test_a_mechanism_with_rounds_asks_every_record_once_for_any_parts",
         (
             COLLECTION,
             "mechanism.reports(filter(len, parts), spec, budget, rng, shuffler.folder)",
@@ -139,8 +139,8 @@ CHANGES = (
         "tests/mechanisms/test_mechanism_report_shuffle.py::test_a_killed_process_leaves_nothing",
         (
             "mechanisms/shared/report_shuffle.py",
-            "tempfile.SpooledTemporaryFile(max_size=most, dir=folder)",
-            "tempfile.NamedTemporaryFile(dir=folder)",
+            "tempfile.SpooledTemporaryFile(max_size=most, dir=place)",
+            "tempfile.NamedTemporaryFile(dir=place)",
         ),
     ),
     # Randomized response.
@@ -151,10 +151,10 @@ CHANGES = (
     ),
     change(
         "grid of the response from the number of points",
-        OF_RESPONSE + "::test_what_is_asked_does_not_depend_on_the_records",
+        OF_RESPONSE + "::test_the_questions_do_not_depend_on_the_records",
         (
             RESPONSE,
-            '        """One report for each record."""',
+            '        """Return one report for each record."""',
             "        plan = replace(plan, reports=len(points) ** 2)",
         ),
     ),
@@ -180,7 +180,7 @@ CHANGES = (
     ),
     change(
         "planar distance of the middle latitude",
-        OF_PLANAR + "::test_two_places_so_many_metres_apart_lose_epsilon_and_no_more",
+        OF_PLANAR + "::test_two_places_within_the_distance_lose_at_most_epsilon",
         (PLANAR, "latitude.scale * stretch", "latitude.scale"),
     ),
 )

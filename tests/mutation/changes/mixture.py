@@ -19,12 +19,12 @@ from changes.places import (
 CHANGES = (
     change(
         "noisy moments: standardised records not clipped",
-        OF_MOMENTS + "::test_no_record_moves_the_release_further_than_its_sensitivity",
+        OF_MOMENTS + "::test_no_record_moves_the_measurement_further_than_its_sensitivity",
         (STANDARDISED, "np.maximum(distances, radius**2)", "np.full_like(distances, radius**2)"),
     ),
     change(
         "noisy moments: clipped to a box",
-        OF_MOMENTS + "::test_no_record_moves_the_release_further_than_its_sensitivity",
+        OF_MOMENTS + "::test_no_record_moves_the_measurement_further_than_its_sensitivity",
         (
             STANDARDISED,
             "places *= (radius / np.sqrt(np.maximum(distances, radius**2)))[:, None]",
@@ -43,7 +43,7 @@ CHANGES = (
     ),
     change(
         "noisy moments: weights of merged records count twice in squares",
-        OF_MOMENTS + "::test_merging_equal_records_moves_the_release_no_further",
+        OF_MOMENTS + "::test_merging_equal_records_moves_the_measurement_no_further",
         (
             STANDARDISED,
             "squares += shared @ places",
@@ -72,7 +72,7 @@ CHANGES = (
     ),
     change(
         "contributions depend on where a record stands",
-        OF_EXACT_SUMS + "::test_a_record_has_the_same_numbers_wherever_it_stands",
+        OF_EXACT_SUMS + "::test_a_record_has_the_same_numbers_in_any_position",
         (
             ROWWISE,
             "shares = rowwise_exponential(joint - joint.max(axis=0))",

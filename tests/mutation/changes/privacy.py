@@ -132,12 +132,12 @@ CHANGES = (
     change("releases forgotten", WRITES, (RELEASE, "    ledger.append(event)\n", "")),
     change(
         "an audit sees another release than the world",
-        f"{OF_WITNESS}::test_a_witness_changes_nothing",
+        f"{OF_WITNESS}::test_recording_changes_nothing",
         (WITNESS, "        return released\n", "        return draw()\n"),
     ),
     change(
         "a replay draws anew",
-        f"{OF_WITNESS}::test_with_all_releases_held_fixed_the_output_does_not_depend_on_the_records",
+        f"{OF_WITNESS}::test_with_fixed_measurements_the_output_does_not_depend_on_the_records",
         (WITNESS, "        return _copy(before.released)\n", "        return draw()\n"),
     ),
     change(
@@ -145,7 +145,7 @@ CHANGES = (
     ),
     change(
         "replay: noise outside of a release goes unnoticed",
-        f"{OF_AUDIT_REPLAY}::test_noise_outside_of_a_release_is_found",
+        f"{OF_AUDIT_REPLAY}::test_noise_outside_of_a_measurement_is_found",
         (WITNESS, "self.recording.unaccounted.append(kind)", "pass"),
     ),
     # Streams.
@@ -260,7 +260,7 @@ CHANGES = (
     # Planar Laplace noise.
     change(
         "planar noise halved",
-        OF_PLANAR + "::test_two_places_so_many_metres_apart_lose_epsilon_and_no_more",
+        OF_PLANAR + "::test_two_places_within_the_distance_lose_at_most_epsilon",
         (NOISE, "scale = (within + rounding) / _check(", "scale = (within + rounding) / 2 / _check("),
     ),
     change(

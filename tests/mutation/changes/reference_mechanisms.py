@@ -118,12 +118,12 @@ CHANGES = (
     ),
     change(
         "DP-SGD: divided by the true number of records",
-        OF_DP_SGD + "::test_each_step_knows_only_what_was_released",
+        OF_DP_SGD + "::test_each_step_uses_only_earlier_measurements",
         (DP_SGD, "size = rate * spec.domain.rows", "size = rate * len(view)"),
     ),
     change(
         "DP-SGD: start refitted to the records",
-        OF_DP_SGD + "::test_each_step_knows_only_what_was_released",
+        OF_DP_SGD + "::test_each_step_uses_only_earlier_measurements",
         (
             DP_SGD,
             "        size = rate * spec.domain.rows\n",
@@ -134,7 +134,7 @@ CHANGES = (
     ),
     change(
         "DP-SGD: the same noise in every step",
-        OF_DP_SGD + "::test_each_step_releases_the_clipped_sum_over_units_with_fresh_noise",
+        OF_DP_SGD + "::test_each_step_measures_the_clipped_sum_over_units_with_fresh_noise",
         (DP_SGD, "source=rng.noise,", 'source=__import__("copy").deepcopy(rng.noise),'),
     ),
     # Output noise.
@@ -164,7 +164,7 @@ CHANGES = (
     ),
     change(
         "blocks steadied by all the records",
-        OF_OUTPUT_NOISE + "::test_a_block_sees_its_own_records_alone",
+        OF_OUTPUT_NOISE + "::test_a_block_sees_only_its_own_records",
         (OUTPUT_NOISE, "seen.sums + strength * about.means", "seen.sums + strength * seen.sums.mean(axis=0)"),
     ),
     change(
@@ -174,12 +174,12 @@ CHANGES = (
     ),
     change(
         "output noise: the model from the exact sum, noise only recorded",
-        OF_OUTPUT_NOISE + "::test_the_model_is_computed_from_what_was_released",
+        OF_OUTPUT_NOISE + "::test_the_model_is_computed_from_the_measurements",
         (OUTPUT_NOISE, "shrink(released / blocks,", "shrink(vectors.sum(axis=0) / blocks,"),
     ),
     change(
         "output noise: blocks about a reference refitted to the records",
-        OF_OUTPUT_NOISE + "::test_blocks_are_fitted_about_what_was_released_as_the_reference",
+        OF_OUTPUT_NOISE + "::test_blocks_are_fitted_about_the_measured_reference",
         (
             OUTPUT_NOISE,
             "        blocks = self.number_of_blocks(spec, for_sum)\n",
@@ -189,7 +189,7 @@ CHANGES = (
     ),
     change(
         "output noise: a step of EM on the records after the release",
-        OF_OUTPUT_NOISE + "::test_the_model_is_computed_from_what_was_released",
+        OF_OUTPUT_NOISE + "::test_the_model_is_computed_from_the_measurements",
         (
             OUTPUT_NOISE,
             "        transcript = [\n",
@@ -229,12 +229,12 @@ CHANGES = (
     ),
     change(
         "intervals do not know the noise",
-        OF_POSTERIOR_SAMPLE + "::test_intervals_hold_the_truth_as_often_as_they_say",
+        OF_POSTERIOR_SAMPLE + "::test_intervals_cover_the_truth_at_their_rate",
         (POSTERIOR_SAMPLE, "tuple(part + noise for", "tuple(part + 0 * noise for"),
     ),
     change(
         "posterior samples: posterior from the exact moments",
-        OF_POSTERIOR_SAMPLE + "::test_all_follows_from_what_was_released",
+        OF_POSTERIOR_SAMPLE + "::test_everything_follows_from_the_measurements",
         (
             POSTERIOR_SAMPLE,
             "        belief = NoisyPosterior(about, released, spec)\n",
@@ -245,7 +245,7 @@ CHANGES = (
     ),
     change(
         "posterior samples: start refitted to the records",
-        OF_POSTERIOR_SAMPLE + "::test_all_follows_from_what_was_released",
+        OF_POSTERIOR_SAMPLE + "::test_everything_follows_from_the_measurements",
         (
             POSTERIOR_SAMPLE,
             "        observations = spec.observations(points)\n",
@@ -256,12 +256,12 @@ CHANGES = (
     ),
     change(
         "posterior samples: the same noise in every iteration",
-        OF_POSTERIOR_SAMPLE + "::test_every_iteration_has_noise_of_its_own_and_of_the_theorems_size",
+        OF_POSTERIOR_SAMPLE + "::test_every_iteration_has_fresh_noise_of_the_theorems_size",
         (POSTERIOR_SAMPLE, "source=rng.noise,", 'source=__import__("copy").deepcopy(rng.noise),'),
     ),
     change(
         "posterior samples: intervals pulled to the iteration before",
-        OF_POSTERIOR_SAMPLE + "::test_intervals_hold_the_truth_also_where_the_iteration_before_was_wrong",
+        OF_POSTERIOR_SAMPLE + "::test_intervals_cover_the_truth_if_the_previous_iteration_was_wrong",
         (POSTERIOR_SAMPLE, "return replace(self.density_prior, kappa=1.0)", "return self.density_prior"),
     ),
     change(

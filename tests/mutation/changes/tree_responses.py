@@ -34,7 +34,7 @@ CHANGES = (
     ),
     change(
         "tree response: depths from the number of records in the batch",
-        OF_TREE_RESPONSE + "::test_what_is_asked_depends_on_public_values_alone",
+        OF_TREE_RESPONSE + "::test_the_questions_depend_only_on_public_values",
         (
             TREE_RESPONSE,
             "        halving, depths, oracles = self.questions(spec, plan)\n        survey",
@@ -88,7 +88,7 @@ CHANGES = (
     ),
     change(
         "tree response: a record on the upper edge answers at the last level",
-        OF_TREE_RESPONSE + "::test_a_record_on_the_edge_of_the_box_answers_at_every_level_alike",
+        OF_TREE_RESPONSE + "::test_a_record_on_the_edge_of_the_box_is_in_the_edge_part_at_every_level",
         (
             TREE_RESPONSE,
             "        rows = np.empty(len(points)",
@@ -100,7 +100,7 @@ CHANGES = (
     # Rounds.
     change(
         "adaptive response: a round's question from its own records",
-        OF_ADAPTIVE + "::test_a_question_rests_on_the_answers_of_earlier_rounds_alone",
+        OF_ADAPTIVE + "::test_a_question_depends_only_on_the_answers_of_earlier_rounds",
         (
             ADAPTIVE,
             "                reports = ask(",
@@ -168,7 +168,7 @@ CHANGES = (
     ),
     change(
         "adaptive response: questions from the true records of earlier rounds",
-        OF_ADAPTIVE + "::test_what_was_asked_is_a_function_of_the_reports",
+        OF_ADAPTIVE + "::test_the_questions_are_a_function_of_the_reports",
         TRUE_SHARES,
     ),
     change(
@@ -192,7 +192,7 @@ CHANGES = (
     ),
     change(
         "adaptive response: a round in parts tells of its last part alone",
-        OF_ADAPTIVE + "::test_rounds_that_are_read_part_by_part_are_asked_as_a_whole",
+        OF_ADAPTIVE + "::test_rounds_that_are_read_part_by_part_get_one_question",
         (ADAPTIVE, "support += oracle.support(some)", "support = oracle.support(some)"),
     ),
     change(
@@ -226,7 +226,7 @@ CHANGES = (
     ),
     change(
         "tree response: several reports of a person counted as people",
-        OF_TREE_RESPONSE + "::test_the_variance_of_a_share_has_a_part_of_the_noise_and_one_of_who_was_asked",
+        OF_TREE_RESPONSE + "::test_the_variance_of_a_share_adds_noise_and_sampling_of_persons",
         (SHARE_TREE, "self.reports / self.per_person", "self.reports"),
     ),
 )

@@ -1,27 +1,28 @@
 """DP-EM: noise on the weights, means and second moments of every EM iteration (Park et al. 2017).
 
-Privacy. Iteration t computes responsibilities γ from parameters that are already released, so each statistic
-is a sum over records of a bounded contribution, and its sensitivity is that of one record (‖x‖ ≤ 1, Σ_k γ_k = 1):
+Privacy. Iteration t computes responsibilities γ from parameters that are already measured. So each statistic is a sum
+over records of a bounded contribution, and its sensitivity is that of one record (‖x‖ ≤ 1, Σ_k γ_k = 1):
 
     weights         Σ_i γ_ik / N            L1 2/N, L2 √2/N     (γ, γ' ≥ 0 have a non-negative inner product)
     mean k          Σ_i γ_ik x_i / Ñ_k      L2 2/Ñ_k, L1 2√d/Ñ_k
     second moment k Σ_i γ_ik x_i x_iᵀ / Ñ_k  Frobenius √2/Ñ_k   (⟨xxᵀ, x'x'ᵀ⟩ = (x·x')² ≥ 0)
 
-when one record is replaced and N is public. Where N is private (a record added or removed, or a person) the counts
-Σ_i γ_ik are released as sums; every figure then has the factor of its relation (`privacy.sensitivity`): 1, √d and 1
-for a record added or removed, and m times that of a record for a person with at most m of them.
+if one record is replaced and N is public. If N is private (a record added or removed, or a person), the counts Σ_i γ_ik
+are measured as sums. Every figure then has the factor of its relation (`privacy.sensitivity`): 1, √d and 1 for a record
+added or removed, and m times that of a record for a person with at most m records.
 
-In a release the moments are exact sums of rounded contributions (`privacy.noise`), and ratios are drawn in to ±FAR,
-which moves none of them farther apart; so the rounding of a division, FAR 2^-53, is within what `sums.reach` adds.
+In a release the moments are exact sums of rounded contributions (`privacy.noise`). Ratios are clipped to ±FAR, which
+moves none of them farther apart. So the rounding of a division, FAR 2^-53, is within the allowance of
+`noise.with_rounding`.
 
-`T` iterations are T(2K + 1) adaptive releases, added up by the chosen composition. Everything else (priors, floor,
-projection on the public box) is post-processing; the start is drawn from the public box.
+`T` iterations are T(2K + 1) adaptive measurements, added up by the chosen composition. Everything else (priors, floor,
+projection on the public box) is post-processing. The start is drawn from the public box.
 
-Four corrections to the paper. Ñ_k = max(N π̃_k, 1) is the noised count in the divisor and in the noise scale:
-the exact N_k would be an unprotected release and a local sensitivity. The uncentred second moment is released,
-and μ̃μ̃ᵀ subtracted afterwards: a scatter about the exact mean has no such bound. The second moment's
-sensitivity is √2/Ñ_k, not 2/Ñ_k. And the eigenvalues of Σ̃_k are floored at the size of the noise in it, which is
-public, instead of near zero: a variance below the noise is an accident, and a Gaussian that narrow in a place
+Four corrections to the paper. First, Ñ_k = max(N π̃_k, 1) is the noisy count, in the divisor and in the noise scale:
+the exact N_k would be an unprotected measurement and a local sensitivity. Second, the uncentred second moment is
+measured, and μ̃μ̃ᵀ is subtracted afterwards: a scatter about the exact mean has no such bound. Third, the sensitivity
+of the second moment is √2/Ñ_k, not 2/Ñ_k. Fourth, the eigenvalues of Σ̃_k are floored at the size of the noise in it,
+which is public, instead of near zero: a variance below the noise is an accident, and such a narrow component at a place
 that noise has chosen costs thousands of nats.
 """
 
@@ -38,40 +39,41 @@ from privmix.mixture import em, kernel, standardised_moments
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Observations, Prior, estimate, symmetric_matrix
 from privmix.privacy import noise, sensitivity
-from privmix.privacy.accounting import Budget, Composition, claim
+from privmix.privacy.accounting import Budget, Composition, Theorem, claim
 from privmix.privacy.calibration import Share, equal_shares
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.sensitivity import Neighbours
 
-FAR = 1024.0  # from the origin, for a mean of records in the unit ball
+FAR = 1024.0  # largest size of a noisy ratio; means of records lie in the unit ball
 BLOCK = 2**12  # records whose contributions are computed together
-LARGEST_VARIANCE = 1.0  # no direction of the unit ball has more
+LARGEST_VARIANCE = 1.0  # the unit ball allows no more in any direction
 MOSTLY_NOISE = (
-    "The noise in a count is larger than an equal share of the records: the mixture is mostly noise."
+    "The noise in each component's count is larger than the average number of records per component: "
+    "the mixture is mostly noise."
 )
 
 
 @mechanism_dataclass
 class DpEm(Mechanism):
-    """`noise`: llg (Laplace, Laplace, Gaussian) or ggg for weights, means and second moments."""
+    """`noise`: llg (Laplace, Laplace, Gaussian) or ggg (all Gaussian) for weights, means and second moments."""
 
     noise: Literal["llg", "ggg"] = "ggg"
     composition: Composition = "exact"
     iterations: Annotated[int, Field(ge=1)] = 10
 
     @property
-    def accountant(self) -> str:
+    def accountant(self) -> Theorem:
         """The composition theorem."""
         return self.composition
 
     def share(self, n_components: int, budget: Budget) -> Share:
-        """What each of the T(2K + 1) releases gets."""
+        """Return the share of the budget of each of the T(2K + 1) measurements."""
         releases = self.iterations * (2 * n_components + 1)
         laplaces = self.iterations * (n_components + 1) if self.noise == "llg" else 0
         return equal_shares(laplaces, releases - laplaces, budget, self.composition)
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """T noisy iterations from a public start."""
+        """Run T noisy iterations from a public start."""
         neighbours = self.relation(spec)
         ledger = Ledger()
         curator = _Curator(
@@ -108,7 +110,7 @@ class DpEm(Mechanism):
 
 @dataclass(frozen=True)
 class _Curator:
-    """Holds the statistics and gives them out with noise."""
+    """Holds the statistics and measures them with noise."""
 
     laplace: bool
     share: Share
@@ -118,7 +120,7 @@ class _Curator:
     ledger: Ledger
 
     def measure(self, exact: Moments) -> Moments:
-        """The moments as the noised weights, means and second moments imply them."""
+        """Return the moments that the noisy weights, means and second moments imply."""
         counts = self._counts(exact.counts)
         components = range(len(counts))
         sums = np.stack([self._mean(exact.sums[k] / counts[k], counts[k]) * counts[k] for k in components])
@@ -130,21 +132,21 @@ class _Curator:
         )
 
     def count_noise(self) -> float:
-        """Standard deviation of the noise in each count."""
+        """Return the standard deviation of the noise in each count."""
         reach = sensitivity.counts(self.neighbours)
         if self.laplace:
             return math.sqrt(2) * reach.l1 / self.share.laplace_epsilon
         return reach.l2 * self.share.noise_multiplier
 
     def noise_variance(self, counts: np.ndarray) -> np.ndarray:
-        """Size of the noise in each covariance: the second moment's deviation, and the mean's squared."""
+        """Return the size of the noise in each covariance: the second moment's deviation plus the mean's squared."""
         noise_multiplier = self.share.noise_multiplier
         per_mean = math.sqrt(2) / self.share.laplace_epsilon if self.laplace else noise_multiplier
         of_means = sensitivity.sums(self.neighbours, dimensions=1).l2 * per_mean / counts
         return sensitivity.second_moments(self.neighbours) * noise_multiplier / counts + of_means**2
 
     def _counts(self, counts: np.ndarray) -> np.ndarray:
-        """Ñ_k. Where N is public the weights are released and multiplied by it."""
+        """Return Ñ_k. If N is public, the weights are measured and multiplied by N."""
         size = self.rows if self.neighbours.size_is_public else 1
         reach = sensitivity.counts(self.neighbours)
         released = self._vector(counts / size, l1=reach.l1 / size, l2=reach.l2 / size, label="weights")
@@ -192,7 +194,7 @@ class _Curator:
 
 
 def exact_moments(observations: Observations, mixture: Mixture) -> Moments:
-    """What `kernel.em_pass` gives, as the sum of contributions that are rounded to the lattice (`privacy.noise`)."""
+    """Compute `kernel.em_pass` as a sum of contributions that are rounded to the lattice (`privacy.noise`)."""
     k, d = mixture.means.shape
 
     def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -217,7 +219,7 @@ def exact_moments(observations: Observations, mixture: Mixture) -> Moments:
 
 
 def _project_to_box(mixture: Mixture, spec: Spec, noise_variance: np.ndarray) -> Mixture:
-    """Means inside the public box; variances above the noise and no larger than the unit ball allows."""
+    """Move means into the public box; limit variances to the range from the noise to what the unit ball allows."""
     values, vectors = np.linalg.eigh(mixture.covariances)
     ceiling = np.maximum(LARGEST_VARIANCE, spec.floor.max())
     values = np.clip(values, np.minimum(noise_variance, ceiling)[:, None], ceiling)

@@ -1,25 +1,26 @@
 """DP-SGD: gradient ascent on the log-likelihood with clipped gradients and Gaussian noise (Abadi et al. 2016).
 
-Privacy. A unit (a record, or a person with all their records) has as its contribution to step t the sum of the
-gradients of its records' log-densities at the mixture of step t - 1 (`mixture.gradient`), drawn in to L2 norm C. That
-mixture is already released, and C depends on d alone; so the sum over the units of a batch changes by at most C when
-a unit is added or removed, whatever the records are. Under add_remove each batch is a Poisson sample: every unit is
-in it with a public probability q, by a secret draw of its own, and the sum has noise N(0, (σC)²). Such a step is
-dominated by the pair N(0, σ²), (1 - q) N(0, σ²) + q N(1, σ²), in the order of the direction (Zhu, Dong, Wang 2022,
-Theorem 11), and adaptive steps by the composition of their pairs (ibid., Theorem 10), computed by privacy-loss
-distributions for a unit added and for one removed; σ is the least for which the larger of the two, together with the
-Gaussian releases of the start, is (ε, δ). Under replace_one that theorem does not apply and nothing is sampled: every
-step takes the sum over all units, which changes by at most 2C, and all releases compose exactly as Gaussians (Dong,
+Privacy. The contribution of a unit (a record, or a person with all their records) to step t is the sum of the gradients
+of its records' log-densities at the mixture of step t - 1 (`mixture.gradient`), clipped to L2 norm C. That mixture is
+already measured, and C depends on d only. So the sum over the units of a batch changes by at most C when a unit is
+added or removed, for any records. Under add_remove each batch is a Poisson sample: every unit is in it with a public
+probability q, by a secret draw of its own, and the sum has noise N(0, (σC)²). Such a step is dominated by the pair N(0,
+σ²), (1 - q) N(0, σ²) + q N(1, σ²), in the order of the direction (Zhu, Dong, Wang 2022, Theorem 11), and adaptive steps
+by the composition of their pairs (ibid., Theorem 10). The composition is computed by privacy-loss distributions for a
+unit added and for one removed. σ is the smallest value for which the larger of the two, together with the Gaussian
+measurements of the start, is (ε, δ). Under replace_one that theorem does not apply and nothing is sampled: every step
+takes the sum over all units, which changes by at most 2C, and all measurements compose exactly as Gaussians (Dong,
 Roth, Su 2022, Corollary 2). The start is the private reference (`mechanisms.shared.reference`), or with
-`reference_share: 0` drawn from the public box. Batches are never released. The number of steps, their lengths and the
-divisor q · rows are public; what is done with a noisy gradient (division by the Fisher information, projection on the
+`reference_share: 0` a draw from the public box. Batches are never published. The number of steps, their lengths and the
+divisor q · rows are public. The processing of a noisy gradient (division by the Fisher information, projection on the
 public box, the floor) is post-processing.
 
-When to use it: as the standard method of private machine learning, beside mechanisms made for mixtures. It climbs to
-the optimum next to its start; from a public start on clumped data that is a poor one at any ε. It works in every
-dimension, and at person level costs nothing more than the clipping of a person's sum.
+When to use it: as the standard method of private machine learning, to compare with mechanisms made for mixtures. It
+climbs to the optimum next to its start. From a public start on clustered data, that optimum is poor at any ε. It works
+in every dimension, and at person level costs nothing more than the clipping of a person's sum.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any
@@ -40,20 +41,20 @@ from privmix.mechanisms.shared.reference import fit_reference, mixture_values
 from privmix.mixture import em, gradient
 from privmix.mixture.model import Mixture
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import noise_multipliers_by_share, sampled_noise_multiplier
 from privmix.privacy.ledger import Gaussian, Ledger
 
 LEAST_RATE, LARGEST_RATE = 1e-4, 0.5
-FIRST_STEP, LAST_STEP = 0.7, 0.05  # step lengths, falling geometrically; 1 is about one EM step
-CLIP = 3.0  # C in norms that are typical of a record: what is clipped more biases the covariances
-NUMBERS = 2**17  # in the largest array of gradients: it stays in the cache
-MOSTLY_NOISE = 1.0  # noise of a mean gradient, in shares of an equal weight
+FIRST_STEP, LAST_STEP = 0.7, 0.05  # step lengths, falling geometrically; length 1 is about one EM step
+CLIP = 3.0  # C, in typical norms of a record; a smaller value biases the covariances
+NUMBERS = 2**17  # size of the largest array of gradients, which stays in the cache
+MOSTLY_NOISE = 1.0  # noise of a mean gradient, relative to an average weight
 
 
 @mechanism_dataclass
 class DpSgd(Mechanism):
-    """`batch`: records of a step, on average; `clip`: C, or by dimensions; `reference_share`: of μ², for the start."""
+    """`batch`: average records per step; `clip`: C, or from the dimensions; `reference_share`: of μ², for the start."""
 
     steps: Annotated[int, Field(ge=1, le=100_000)] = 60
     batch: Annotated[int, Field(ge=1)] = 8192
@@ -61,34 +62,34 @@ class DpSgd(Mechanism):
     reference_share: Annotated[float, Field(ge=0, lt=1)] = 0.3
 
     @property
-    def accountant(self) -> str:
-        """Loss distributions, or one Gaussian."""
+    def accountant(self) -> Theorem:
+        """Privacy-loss distributions, or one Gaussian."""
         return "exact"
 
     def rate(self, spec: Spec) -> float:
-        """Probability of a unit to be in a batch, from public values; 1 where units are replaced."""
+        """Return the probability that a unit is in a batch, from public values; 1 if units are replaced."""
         if self.relation(spec).relation == "replace_one":
             return 1.0
         return min(max(self.batch / spec.domain.rows, LEAST_RATE), LARGEST_RATE)
 
     def noise_multipliers(self, spec: Spec, budget: Budget) -> tuple[float | None, float]:
-        """σ/Δ of the reference, None where there is none, and of each step."""
+        """Return σ/Δ of the reference (None without a reference) and of each step."""
         share, rate = self.reference_share, self.rate(spec)
         shares = [share] * (share > 0) + [(1 - share) / self.steps] * self.steps
         whole = noise_multipliers_by_share(shares, budget)
         for_reference = whole[0] if share else None
         if rate == 1.0:
             return for_reference, whole[-1]
-        beside = (Gaussian("", for_reference),) if share else ()
+        beside = () if for_reference is None else (Gaussian("", for_reference),)
         return for_reference, sampled_noise_multiplier(rate, self.steps, budget, beside)
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """T noisy steps from the private reference, or from a public start."""
+        """Take T noisy steps from the private reference, or from a public start."""
         neighbours, ledger, rate = self.relation(spec), Ledger(), self.rate(spec)
         for_reference, noise_multiplier = self.noise_multipliers(spec, budget)
         norm = self.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
         sensitivity = norm if neighbours.relation == "add_remove" else 2 * norm
-        alone = replace(neighbours, unit="record")  # each unit is one vector here, whatever it holds
+        alone = replace(neighbours, unit="record")  # each unit contributes one vector, whatever its records
         reach = noise.with_rounding(
             sensitivity,
             gradient.size(spec.n_components, len(spec.domain.axes)),
@@ -109,7 +110,7 @@ class DpSgd(Mechanism):
         transcript: list[dict[str, Any]] = [{"start": mixture_values(mixture)}]
         for step in range(self.steps):
             released = _measure_gradient(
-                lambda chosen, at=mixture: units.total(at, norm, chosen),
+                functools.partial(units.total, mixture, norm),
                 len(units),
                 rate=rate,
                 sensitivity=reach,
@@ -127,9 +128,9 @@ class DpSgd(Mechanism):
 
 
 class _Units:
-    """The records in the order of their units, so that the sum of a unit's gradients is one of neighbouring rows.
+    """The records in the order of their units, so that the records of a unit are neighbouring rows.
 
-    `exact`: each unit's vector is computed from its own records alone, to the last bit, and rounded (`privacy.noise`).
+    `exact`: each unit's vector is computed from its own records only, to the last bit, and rounded (`privacy.noise`).
     """
 
     def __init__(self, points: np.ndarray, units: np.ndarray, *, exact: bool = False) -> None:
@@ -142,7 +143,7 @@ class _Units:
         return len(self.ends) - 1
 
     def total(self, mixture: Mixture, norm: float, chosen: np.ndarray) -> np.ndarray:
-        """The sum over the chosen units of their gradients, each clipped."""
+        """Return the sum of the clipped gradients of the chosen units."""
         size = gradient.size(*mixture.means.shape)
         vectors = (gradient.clip_gradients(part, norm) for part in self._vectors(mixture, chosen, size))
         if self.exact:
@@ -150,7 +151,7 @@ class _Units:
         return sum((part.sum(axis=1) for part in vectors), np.zeros(size))
 
     def _vectors(self, mixture: Mixture, chosen: np.ndarray, size: int) -> Iterator[np.ndarray]:
-        """The gradients of the chosen units, as columns, so many at a time."""
+        """Yield the gradients of the chosen units, as columns, in blocks."""
         width = max(NUMBERS // size, 1)
         for first in range(0, len(chosen), width):
             rows, begins = self._rows(chosen[first : first + width])
@@ -159,8 +160,8 @@ class _Units:
             yield of_records if len(rows) == len(begins) else _per_unit(of_records, begins)
 
     def _rows(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the chosen units, unit by unit, and where among them each unit begins."""
-        if len(self.points) == len(self):  # a row each
+        """Return the rows of the chosen units, unit by unit, and where each unit begins among them."""
+        if len(self.points) == len(self):  # one row per unit
             return chosen, np.arange(len(chosen))
         lengths = self.ends[chosen + 1] - self.ends[chosen]
         begins = np.cumsum(lengths) - lengths
@@ -168,7 +169,7 @@ class _Units:
 
 
 def _per_unit(of_records: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """The sum of each unit's columns, which begin there, in their order: no other unit enters it."""
+    """Sum the columns of each unit in their order; `begins` has its first column. No other unit enters the sum."""
     lengths = np.diff(begins, append=of_records.shape[1])
     of_units = np.take(of_records, begins, axis=1)
     for turn in range(1, lengths.max()):
@@ -187,8 +188,8 @@ def _measure_gradient(
     source: noise.NoiseSource,
     ledger: Ledger,
 ) -> np.ndarray:
-    """The noisy sum over a sample of the units, or over all of them."""
-    common = {
+    """Measure the sum over a sample of the units, or over all of them."""
+    common: dict[str, Any] = {
         "sensitivity": sensitivity,
         "noise_multiplier": noise_multiplier,
         "source": source,
@@ -204,6 +205,6 @@ def _notes(deviation: float, spec: Spec) -> list[str]:
     if deviation * spec.n_components < MOSTLY_NOISE:
         return []
     return [
-        "the noise of each step is larger than the gradient of a component of average weight: this mixture is "
-        "mostly its start and noise; raise epsilon or use fewer components."
+        "The noise of each step is larger than the gradient of a component of average weight: the mixture is "
+        "mostly its start and noise. Raise epsilon or use fewer components."
     ]

@@ -1,21 +1,21 @@
-"""Noisy grid: a uniform grid over the public box, a noisy count for each cell, and a mixture fitted to that.
+"""Noisy grid: a uniform grid over the public box, a noisy count for each cell, and a mixture fitted to the counts.
 
-Privacy. The grid is fixed by public values: box, resolution, the catalog's number of records, ε, the unit and
-relation. The counts of all its cells, empty ones too, are a histogram of L1 sensitivity `privacy.sensitivity.counts`:
-1 for a record added or removed, 2 for one replaced, m times that for a person with at most m records. They are
-released once with Laplace noise of that sensitivity over ε: ε-DP, δ = 0 (Dwork, McSherry, Nissim, Smith 2006,
-Theorem 1). Norm-sub, the fit to boxes and its searches are post-processing. Under replace-one of records N is public,
-and the counts are made to add up to it; otherwise nothing knows it.
+Privacy. Public values fix the grid: box, resolution, the catalog's number of records, ε, the unit and the relation. The
+counts of all cells, including empty ones, are a histogram of L1 sensitivity `privacy.sensitivity.counts`: 1 for a
+record added or removed, 2 for one replaced, m times that for a person with at most m records. They are measured once
+with Laplace noise of that sensitivity over ε: ε-DP, δ = 0 (Dwork, McSherry, Nissim, Smith 2006, Theorem 1). Norm-sub,
+the fit to boxes and its searches are post-processing. Under replace-one of records N is public, and the counts are made
+to add up to it. Otherwise nothing uses N.
 
 Number of cells. Qardaji, Yang, Li 2013 ("Differentially private grids for geospatial data", Guideline 1) balance the
 noise of a query, which grows with the root of the number of cells in it, against the records at its border: N ε / c
-cells in the plane, with c = 10. With m cells a side in d dimensions the noise is ∝ m^(d/2)/ε and the border ∝ N/m, so
-m^(d/2 + 1) ∝ N ε, which is (N ε / c)^(2d / (d + 2)) cells. A fit bears more noise than a query, and c = 3 had the
+cells in the plane, with c = 10. With m cells per side in d dimensions the noise is ∝ m^(d/2)/ε and the border ∝ N/m, so
+m^(d/2 + 1) ∝ N ε, which is (N ε / c)^(2d / (d + 2)) cells. A fit tolerates more noise than a query: c = 3 had the
 higher held-out likelihood on the Gowalla data, and about the same on the Minneapolis data. ε is taken relative to the
 sensitivity. No cell is smaller than the resolution, and there are at most MOST_CELLS.
 
-When to use it: as the simple synopsis to compare with; for records spread evenly over the box. `noisy_tree` is far
-better where they are clustered. Above four coordinates a grid has too few cells a side: use `noisy_moments`.
+When to use it: as a simple synopsis for comparison, or for records that are spread evenly over the box. `noisy_tree` is
+far better for clustered records. Above four coordinates a grid has too few cells per side: use `noisy_moments`.
 """
 
 import math
@@ -45,7 +45,7 @@ class NoisyGrid(SynopsisMechanism):
     def measure_counts(
         self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
     ) -> tuple[dict[str, Any], np.ndarray]:
-        """The public grid, and the noisy count of each cell."""
+        """Return the public grid, and the noisy count of each cell."""
         grid = self.grid(spec, budget.epsilon)
         counts = np.bincount(grid.locate(spec.inside(view.points)), minlength=grid.cells)
         reach = sensitivity.counts(self.relation(spec)).l1
@@ -61,19 +61,19 @@ class NoisyGrid(SynopsisMechanism):
         return {"shape": list(grid.shape)}, noisy
 
     def boxes(self, released: dict[str, Any], spec: Spec) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper corners of the cells."""
+        """Return the lower and upper corners of the cells."""
         return Grid(spec.domain.lower, spec.domain.upper, tuple(released["shape"])).boxes()
 
     def deviation(self, neighbours: Neighbours, budget: Budget) -> float:
-        """Standard deviation of the noise in one count."""
+        """Return the standard deviation of the noise in one count."""
         return math.sqrt(2) * sensitivity.counts(neighbours).l1 / budget.epsilon
 
     def grid(self, spec: Spec, epsilon: float) -> Grid:
-        """The public grid of the guideline."""
+        """Return the public grid that the guideline gives."""
         dimensions = len(spec.domain.axes)
         if dimensions > MOST_DIMENSIONS:
             raise MechanismFailure(
-                f"noisy_grid works for up to {MOST_DIMENSIONS} coordinates, and {spec.domain.dataset} has "
+                f"noisy_grid works for up to {MOST_DIMENSIONS} coordinates, but {spec.domain.dataset} has "
                 f"{dimensions}; use `noisy_moments` instead."
             )
         reach = sensitivity.counts(self.relation(spec)).l1

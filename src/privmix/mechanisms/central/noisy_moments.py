@@ -1,37 +1,38 @@
-"""Noisy moments: EM in which each iteration releases all its statistics at once, at each component's own scale.
+"""Noisy moments: EM that measures all statistics of an iteration at once, at each component's own scale.
 
-Privacy. Iteration t has a mixture that is public (t = 1) or computed from earlier releases and public values. With
-it each record x has responsibilities γ_k ≥ 0, Σ γ_k = 1, and places z_k = L_k⁻¹(x - μ_k), moved along their
-direction to ‖z_k‖ ≤ c, and contributes s(x) = (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ)_k to one sum, matrices by their
-upper triangle with √2 off the diagonal. ‖s‖² = Σ γ_k² (a² + b²‖z_k‖² + e²‖z_k‖⁴) ≤ S² = a² + b²c² + e²c⁴, because
-Σ γ_k² ≤ 1: adding or removing a record changes the sum by at most S. Replacing it by x' changes it by at most √2 S,
-because ⟨s, s'⟩ = Σ γ_k γ'_k (a² + b² t_k + e² t_k²) with t_k = z_k·z'_k is not negative when b² ≤ 2ae, which holds
-for the weights used. A person of at most m records changes it by at most m times as much (triangle inequality). The
-sum is measured with Gaussian noise of σ = ν times that sensitivity, ν being the noise multiplier, which is (1/ν)-GDP
-whatever was measured before; T such measurements, T fixed beforehand from public values, are (√T/ν)-GDP (Dong, Roth, Su
-2022, Corollary 2), of which the (ε, δ) is exact (Balle and Wang 2018, Theorem 8). All else is post-processing of
-released and public values: counts (N enters only where the relation makes it public), shrinkage, floors, splitting,
-merging, averaging.
+Privacy. Iteration t has a mixture that is public (t = 1) or computed from earlier measurements and public values. With
+it each record x has responsibilities γ_k ≥ 0, Σ γ_k = 1, and places z_k = L_k⁻¹(x - μ_k), moved along their direction
+to ‖z_k‖ ≤ c. It contributes s(x) = (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ)_k to one sum, matrices by their upper triangle
+with √2 off the diagonal. ‖s‖² = Σ γ_k² (a² + b²‖z_k‖² + e²‖z_k‖⁴) ≤ S² = a² + b²c² + e²c⁴, because Σ γ_k² ≤ 1: adding
+or removing a record changes the sum by at most S. Replacing it by x' changes it by at most √2 S, because ⟨s, s'⟩ = Σ
+γ_k γ'_k (a² + b² t_k + e² t_k²) with t_k = z_k·z'_k is not negative when b² ≤ 2ae, which holds for the weights used. A
+person of at most m records changes it by at most m times as much (triangle inequality). The sum is measured with
+Gaussian noise of σ = ν times that sensitivity, where ν is the noise multiplier. This is (1/ν)-GDP for any earlier
+measurements. T such measurements, with T fixed beforehand from public values, are (√T/ν)-GDP (Dong, Roth, Su 2022,
+Corollary 2), and their (ε, δ) is exact (Balle and Wang 2018, Theorem 8). Everything else is post-processing of measured
+and public values: counts (N enters only if the relation makes it public), shrinkage, floors, splitting, merging,
+averaging.
 
-Why it is also *objective perturbation*, of one M-step: the M-step maximises ⟨η, S⟩ - N A(η) over natural parameters
-η, A the log-partition function and S the summed statistics. Adding a random linear term ⟨η, Z⟩ to that objective
-gives ⟨η, S + Z⟩ - N A(η), which is the M-step on S + Z. So to perturb the objective is to perturb the moments, with N
-public or released, and S + Z brought back to moments that some distribution has. The guarantee is that of the
-Gaussian release; the theorem of Chaudhuri, Monteleoni and Sarwate 2011 on convex losses is not used and would not
-apply.
+Relation to *objective perturbation*. This is also objective perturbation, of one M-step. The M-step maximises ⟨η, S⟩ -
+N A(η) over natural parameters η, where A is the log-partition function and S the summed statistics. Adding a random
+linear term ⟨η, Z⟩ to that objective gives ⟨η, S + Z⟩ - N A(η), which is the M-step on S + Z. So perturbing the
+objective is perturbing the moments, with N public or measured, and S + Z projected to moments that some distribution
+has. The guarantee is that of the Gaussian measurement. The theorem of Chaudhuri, Monteleoni and Sarwate 2011 on convex
+losses is not used and would not apply.
 
-Method. One Gaussian, begun at the public box, finds place and shape of the whole. Components are then cut in two
-across their longest axis until there are W, up to four times as many as asked for. In each round of search they are
-merged to half as many, where that costs the least divergence (`mixture.search`), and cut again: what was two
-clusters in one comes apart, what was one cluster in two comes together. The wide mixture is a private picture of the
-data, and K components are fitted to a sample of it with the full search of `em.fit`, which sees no record and costs
-nothing. The last iterations refine these K, and the average of their later half is given out.
+Method. One component that starts at the public box finds the place and shape of the whole. Components are then split
+across their longest axis until there are W, up to four times the requested number. In each round of search they are
+merged to half as many, where that costs the least divergence (`mixture.search`), and split again. This separates two
+clusters in one component, and joins two components in one cluster. The wide mixture is a private picture of the data. K
+components are fitted to a sample of it with the full search of `em.fit`, which sees no record and costs nothing. The
+last iterations refine these K, and the result is the average of their later half.
 
-When to use it. Where there are some thousand records or more per component, from one to some thirty dimensions:
-nothing in it grows with the volume of the box. With few records, or at a small ε, the noise leaves room for fewer
-components than asked for, and a note says so. What is approximate: the loss that chooses T and the number of
-components is a second-order prediction for components of equal weight; and a search is no guarantee of the best
-optimum.
+When to use it: with about a thousand records or more per component, from one to about thirty dimensions. Nothing in it
+grows with the volume of the box. With few records, or at a small ε, the noise allows fewer components than requested,
+and a note says so.
+
+Approximations. The loss that chooses T and the number of components is a second-order prediction for components of
+equal weight. A search does not guarantee the best optimum.
 """
 
 import math
@@ -47,62 +48,62 @@ from privmix.mechanisms.shared.joint_moments import Refinement, predicted_loss, 
 from privmix.mixture import em
 from privmix.mixture.model import Mixture
 from privmix.mixture.search import reduce_components, split_components
-from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import equal_shares
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.sensitivity import Neighbours
 
-LONGEST = 40  # releases: on well-resolved data more bring little
-SHORTEST = 12  # releases of a mixture
-ALONE = 8  # releases of a single Gaussian, which has nothing to search for
-WHOLE = 3  # of them for the Gaussian that all begins with
-ROUND = 3  # of them in a round of search
+LONGEST = 40  # measurements; more bring little on well-resolved data
+SHORTEST = 12  # measurements of a mixture
+ALONE = 8  # measurements of a single component, which needs no search
+WHOLE = 3  # measurements for the first component
+ROUND = 3  # measurements in a round of search
 ROUNDS = 2
-WIDEST = 4  # components of the wide mixture for each one asked for
-SAMPLE = 20_000  # records drawn from the wide mixture
-# Nats per record that the noise of one iterate may cost, as predicted:
+WIDEST = 4  # components of the wide mixture per requested component
+SAMPLE = 20_000  # rows drawn from the wide mixture
+# Predicted nats per record that the noise of one iterate may cost:
 TOLERABLE = 0.15  # in a schedule longer than the shortest
 BEARABLE = 0.6  # in the wide mixture
-HOPELESS = 1.0  # in the shortest schedule; beyond this there are too many components for the noise
+HOPELESS = 1.0  # in the shortest schedule; above it, there are too many components for the noise
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How many components, and how many releases for what. They add up to T."""
+    """The number of components, and the number of measurements for each phase. These add up to T."""
 
     n_components: int
-    width: int  # components of the wide mixture; n_components where noise leaves no room for more
+    width: int  # components of the wide mixture; n_components if the noise allows no more
     whole: int
-    growing: int  # after each splitting
+    growing: int  # after each split
     rounds: int
     settling: int  # of the wide mixture
     refining: int
 
     @property
     def splittings(self) -> int:
-        """How often components are cut in two until there are `width`."""
+        """Number of splits until there are `width` components."""
         return math.ceil(math.log2(self.width))
 
     @property
     def releases(self) -> int:
-        """T."""
+        """T, the number of measurements."""
         once = self.whole + self.settling + self.refining
         return once + self.growing * self.splittings + ROUND * self.rounds
 
 
 @mechanism_dataclass
 class NoisyMoments(Mechanism):
-    """`iterations`: T, the number of releases; chosen from public values where it is left out."""
+    """`iterations`: T, the number of measurements; if not set, it is chosen from public values."""
 
     iterations: Annotated[int, Field(ge=1)] | None = None
 
     @property
-    def accountant(self) -> str:
-        """Gaussian releases compose exactly."""
+    def accountant(self) -> Theorem:
+        """Gaussian measurements compose exactly."""
         return "exact"
 
     def schedule(self, spec: Spec, budget: Budget, neighbours: Neighbours) -> Schedule:
-        """What will be done: a function of public values and parameters alone."""
+        """Plan the measurements from public values and parameters only."""
         affordable = [
             k
             for k in range(2, spec.n_components + 1)
@@ -117,7 +118,7 @@ class NoisyMoments(Mechanism):
         return _plan_schedule(n_components, releases, loss)
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """One Gaussian, then splitting, search and refinement."""
+        """Fit one component, then split, search and refine."""
         neighbours = self.relation(spec)
         plan = self.schedule(spec, budget, neighbours)
         share = equal_shares(0, plan.releases, budget, "exact")
@@ -146,13 +147,13 @@ class NoisyMoments(Mechanism):
 
 
 def _loss(spec: Spec, n_components: int, budget: Budget, neighbours: Neighbours) -> float:
-    """Predicted loss of a single release with the whole budget."""
+    """Return the predicted loss of a single measurement with the whole budget."""
     mu = 1 / equal_shares(0, 1, budget, "exact").noise_multiplier
     return predicted_loss(spec.domain.rows, len(spec.domain.axes), n_components, mu, neighbours)
 
 
 def _plan_schedule(n_components: int, releases: int, loss: float) -> Schedule:
-    """Some releases for the whole, one after each splitting, three in ten to refine, the rest for the wide mixture."""
+    """Plan measurements for the whole, after each split, for refinement (three in ten) and for the wide mixture."""
     if n_components == 1:
         return Schedule(1, 1, whole=0, growing=0, rounds=0, settling=0, refining=releases)
     bearable = math.sqrt(BEARABLE / (releases * loss))
@@ -170,7 +171,7 @@ def _plan_schedule(n_components: int, releases: int, loss: float) -> Schedule:
 def _run_schedule(
     run: Callable[[Mixture, int, str], Refinement], plan: Schedule, spec: Spec, rng: np.random.Generator
 ) -> Mixture:
-    """The schedule carried out; `run` makes releases, and everything between them is post-processing."""
+    """Carry out the schedule. `run` makes measurements; everything between them is post-processing."""
     mixture = run(_box(spec), plan.whole, "whole").last
     while mixture.n_components < plan.width:
         more = min(mixture.n_components, plan.width - mixture.n_components)
@@ -185,7 +186,7 @@ def _run_schedule(
 
 
 def _reduce_to(wide: Mixture, n_components: int, spec: Spec, rng: np.random.Generator) -> Mixture:
-    """The likeliest mixture of fewer components for a sample of a released one: a search from its merging, or free."""
+    """Fit fewer components to a sample of a measured mixture: the best of a merged start and a free search."""
     sample = spec.inside(wide.sample(SAMPLE, rng))
     starts = [reduce_components(wide, n_components), None]
     found = [em.fit(sample, n_components, floor=spec.floor, rng=rng, start=start) for start in starts]
@@ -193,7 +194,7 @@ def _reduce_to(wide: Mixture, n_components: int, spec: Spec, rng: np.random.Gene
 
 
 def _box(spec: Spec) -> Mixture:
-    """One Gaussian with the mean and the variances of the uniform law on the public box."""
+    """Return one component with the mean and the variances of the uniform distribution on the public box."""
     lower, upper = spec.domain.lower, spec.domain.upper
     variances = np.maximum((upper - lower) ** 2 / 12, spec.floor)
     return Mixture(np.ones(1), (lower + upper)[None] / 2, np.diag(variances)[None])
@@ -203,11 +204,11 @@ def _notes(plan: Schedule, spec: Spec, loss: float) -> list[str]:
     notes = []
     if plan.n_components < spec.n_components:
         notes.append(
-            f"The noise at this budget leaves room for {plan.n_components} of the {spec.n_components} components "
-            f"asked for ({spec.domain.rows} records); a larger epsilon or more records would bring more."
+            f"At this budget the noise allows {plan.n_components} of the {spec.n_components} requested components "
+            f"({spec.domain.rows} records). A larger epsilon or more records would allow more."
         )
     if loss > HOPELESS:
         notes.append(
-            "The result is mostly noise: at this budget the noise of an iteration is as large as the moments."
+            "At this budget the noise of an iteration is as large as the measured moments: the mixture is mostly noise."
         )
     return notes

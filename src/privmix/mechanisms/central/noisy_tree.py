@@ -1,21 +1,21 @@
-"""Noisy tree: the public box halved where records are, a noisy count for each part, and a mixture fitted to that.
+"""Noisy tree: the public box is halved where records are; a mixture is fitted to a noisy count of each part.
 
 Privacy. Cuts, roots, depth, threshold and noise scales are functions of public values (box, resolution, the catalog's
-number of records, ε). First the shape of the tree is released by `privacy.privtree.decompose` with `shape_share` of
-ε: its docstring has the proof (PrivTree, Zhang, Xiao, Xie 2016), for a record added or removed, replaced, and for
-persons. Given the shape, the leaves are a partition, so the counts of records in them are a histogram of sensitivity
-`privacy.sensitivity.counts` (a record is in one leaf; the records of a person in at most m), and they are released
-with Laplace noise (Dwork, McSherry, Nissim, Smith 2006) at the rest of ε, all leaves, empty ones too. The shape is an
-earlier release, so this is adaptive basic composition of two pure releases: ε in all, δ = 0. With `noise: gaussian`
-the counts are one Gaussian release at the rest of ε and all of δ (Balle, Wang 2018), and the same composition gives
-(ε, δ). Everything after is post-processing: norm-sub, the fit to boxes, its searches. Under replace-one of records N
-is public and the counts are made to add up to it; otherwise nothing knows it.
+number of records, ε). First `privacy.privtree.decompose` measures the shape of the tree with `shape_share` of ε. Its
+docstring has the proof (PrivTree, Zhang, Xiao, Xie 2016), for a record added or removed, replaced, and for persons.
+Given the shape, the leaves are a partition. So the counts of records in them are a histogram of sensitivity
+`privacy.sensitivity.counts` (a record is in one leaf; the records of a person are in at most m). They are measured with
+Laplace noise (Dwork, McSherry, Nissim, Smith 2006) at the rest of ε, for all leaves, including empty ones. The shape is
+an earlier measurement, so this is adaptive basic composition of two pure measurements: ε in all, δ = 0. With `noise:
+gaussian` the counts are one Gaussian measurement at the rest of ε and all of δ (Balle, Wang 2018), and the same
+composition gives (ε, δ). Everything after it is post-processing: norm-sub, the fit to boxes, its searches. Under
+replace-one of records N is public, and the counts are made to add up to it. Otherwise nothing uses N.
 
-When to use it: up to three coordinates, any ε; it is the most accurate mechanism here for places. For more
-coordinates use `noisy_moments`: a tree has too many boxes there. Laplace noise is the smaller in all settings here,
-as one unit can put all its records into one leaf; the Gaussian variant is for comparison.
+When to use it: for up to three coordinates and any ε. It is the most accurate mechanism here for places. For more
+coordinates use `noisy_moments`: a tree has too many boxes there. Laplace noise is smaller in all settings here, because
+one unit can put all its records into one leaf. The Gaussian variant is for comparison.
 
-What is approximate: records are taken to be spread within their leaf as `mixture.boxes` says. The numbers of roots and
+Approximations. Records are taken to be spread within their leaf as `mixture.boxes` describes. The numbers of roots and
 the halving of single axes were chosen by held-out likelihood on the Gowalla and Minneapolis data.
 """
 
@@ -38,8 +38,8 @@ from privmix.privacy.sensitivity import Neighbours
 
 MOST_DIMENSIONS = 3
 MOST_ROOT_LEVELS = 8
-RECORDS_PER_ROOT = 16.0  # expected records of a root, in units of the scale of the noise on its score
-LEAST_PART = 50_000  # no part is split that holds fewer than one in so many records
+RECORDS_PER_ROOT = 16.0  # expected records of a root, in units of the noise scale of its score
+LEAST_PART = 50_000  # a part with less than this fraction (1 / LEAST_PART) of the records is not split
 
 
 @mechanism_dataclass
@@ -52,7 +52,7 @@ class NoisyTree(SynopsisMechanism):
     def measure_counts(
         self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
     ) -> tuple[dict[str, Any], np.ndarray]:
-        """The shape of the tree, measured first, and the noisy count of each leaf."""
+        """Measure the shape of the tree first, then the noisy count of each leaf."""
         neighbours = self.relation(spec)
         halving = _bisection(spec)
         for_shape, for_counts = self.split(budget)
@@ -70,7 +70,7 @@ class NoisyTree(SynopsisMechanism):
         )
         counts = count_within(ordered, halving.depth, *shape.leaves())
         reach = sensitivity.counts(neighbours)
-        common = {
+        common: dict[str, Any] = {
             "source": source,
             "ledger": ledger,
             "label": "leaf counts",
@@ -84,19 +84,21 @@ class NoisyTree(SynopsisMechanism):
         return {"roots": shape.first, "splits": shape.packed()}, noisy
 
     def boxes(self, released: dict[str, Any], spec: Spec) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper corners of the leaves."""
+        """Return the lower and upper corners of the leaves."""
         shape = TreeShape.unpacked(released["roots"], released["splits"])
         return _bisection(spec).boxes(*shape.leaves())
 
     def split(self, budget: Budget) -> tuple[float, float]:
-        """ε of the shape, and of the counts."""
+        """Return the ε of the shape and the ε of the counts."""
         if self.noise == "gaussian" and budget.delta == 0:
-            raise UserError("noisy_tree: noise: gaussian needs delta > 0; set `delta`, for instance to 1e-6.")
+            raise UserError(
+                "noisy_tree: `noise: gaussian` needs delta > 0; set `delta`, for example to 1e-6."
+            )
         for_shape = self.shape_share * budget.epsilon
         return for_shape, budget.epsilon - for_shape
 
     def deviation(self, neighbours: Neighbours, budget: Budget) -> float:
-        """Standard deviation of the noise in one count."""
+        """Return the standard deviation of the noise in one count."""
         reach, epsilon = sensitivity.counts(neighbours), self.split(budget)[1]
         if self.noise == "laplace":
             return math.sqrt(2) * reach.l1 / epsilon
@@ -104,7 +106,7 @@ class NoisyTree(SynopsisMechanism):
 
 
 def root_levels(spec: Spec, neighbours: Neighbours, epsilon: float, depth: int) -> int:
-    """How many levels are split without asking: so many that a root would still be split if all were alike."""
+    """Return the number of levels that are always split: at equal counts, a root would still be split."""
     roots = spec.domain.rows / (RECORDS_PER_ROOT * path_loss(neighbours) / epsilon)
     return int(np.clip(math.floor(math.log2(max(roots, 1.0))), 0, min(MOST_ROOT_LEVELS, depth)))
 
@@ -113,7 +115,7 @@ def _bisection(spec: Spec) -> Bisection:
     dimensions = len(spec.domain.axes)
     if dimensions > MOST_DIMENSIONS:
         raise MechanismFailure(
-            f"a private tree works for up to {MOST_DIMENSIONS} coordinates, and {spec.domain.dataset} has "
+            f"a private tree works for up to {MOST_DIMENSIONS} coordinates, but {spec.domain.dataset} has "
             f"{dimensions}; use `noisy_moments` instead."
         )
     return bisect_to_resolution(spec.domain.lower, spec.domain.upper, spec.domain.resolution)

@@ -1,6 +1,6 @@
-"""EM on the records themselves: the ceiling of accuracy, and no privacy at all."""
+"""EM on the records themselves: the most accurate fit, without any privacy."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from privmix.privacy.accounting import Budget, Claim
 
 @mechanism_dataclass
 class NonPrivate(Mechanism):
-    """The best of several searches by training likelihood; nothing about it is private."""
+    """The best of several `searches` by training likelihood. Nothing about it is private."""
 
     private: ClassVar[bool] = False
     chooses_components: ClassVar[bool] = True
@@ -31,7 +31,7 @@ class NonPrivate(Mechanism):
     searches: Annotated[int, Field(ge=1)] = 1
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """Full search on the records, covariances floored by the public resolution like everybody's."""
+        """Run the full search on the records, with covariances floored by the public resolution."""
 
         def searched(number: int) -> FitResult:
             fits = (
@@ -44,7 +44,7 @@ class NonPrivate(Mechanism):
     def fit_many(
         self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
-        """The same search on every subset, side by side; all streams are spawned from this one."""
+        """Run the same search on all subsets together. All streams are spawned from this one."""
 
         def searched(number: int) -> list[FitResult]:
             searches = [
@@ -54,9 +54,13 @@ class NonPrivate(Mechanism):
             return [max(fits, key=lambda fit: fit.log_likelihood) for fits in zip(*searches, strict=True)]
 
         found = {number: searched(number) for number in spec.candidates or (spec.n_components,)}
+
+        def of_subset(subset: int) -> Callable[[int], FitResult]:
+            return lambda number: found[number][subset]
+
         return [
-            _to_release(best_fit(spec, lambda number, i=i: found[number][i], records=mask.sum()))
-            for i, mask in enumerate(subsets)
+            _to_release(best_fit(spec, of_subset(subset), records=mask.sum()))
+            for subset, mask in enumerate(subsets)
         ]
 
 

@@ -1,22 +1,24 @@
 """Output noise: sample-and-aggregate of fitted parameters (Nissim, Raskhodnikova, Smith 2007; GUPT: Mohan et al. 2012).
 
-Privacy. Part of the budget buys a private reference mixture (`mechanisms.shared.reference`). Every unit (a record, or
-a person with all their records) is then put into one of M blocks by a draw of its own (`noise.partition`), M being
-public. Each block is fitted by itself: the reference, which is released, and the records of the block enter, and
-nothing else. The fit is a vector about the reference (`mixture.deviation`), drawn in to L2 norm R; a block without
-records has the vector 0. Given the draws, neighbours differ in one block, whether a unit was added, removed or
-replaced by another in its place, and the vector of that block moves from somewhere in a ball of radius R to somewhere
-else in it: so the sum over blocks moves by at most 2R. It is released once, with Gaussian noise of that sensitivity,
-and divided by M. The law of the draws does not depend on the data, so what holds for all draws holds for the mixture
-over them (joint convexity), and the two releases compose exactly (Dong, Roth, Su 2022, Corollary 2). How many records
-the changed unit holds does not enter here: person level costs more in the reference alone. What follows the release
-(shrinkage towards the reference, which knows the noise, and projection on the public box) is post-processing.
+Privacy. Part of the budget pays for a private reference mixture (`mechanisms.shared.reference`). Every unit (a record,
+or a person with all their records) is then assigned to one of M blocks by a draw of its own (`noise.partition`), and M
+is public. Each block is fitted by itself, from the reference, which is measured, and the records of the block, and
+nothing else. The fit is a vector about the reference (`mixture.deviation`), clipped to L2 norm R. A block without
+records has the vector 0. Given the draws, neighbouring datasets differ in one block, whether a unit was added, removed
+or replaced by another in its place. The vector of that block moves within a ball of radius R, so the sum over blocks
+moves by at most 2R. The sum is measured once, with Gaussian noise of that sensitivity, and divided by M. The
+distribution of the draws does not depend on the data, so a bound that holds for all draws holds for the mixture over
+them (joint convexity). The two measurements compose exactly (Dong, Roth, Su 2022, Corollary 2). The number of records
+of the changed unit does not enter here: person level costs more in the reference only. Everything after the measurement
+is post-processing: shrinkage towards the reference, which uses the noise scale, and projection on the public box.
 
-Components keep their labels because each block's EM starts from the reference. That makes the estimator of a block a
-local one: it finds the optimum next to the reference. Approximate: an estimate from few records is biased, and
-averaging does not remove that; so the size of a block balances it against the noise, from public values.
+Components keep their labels because the EM of each block starts from the reference. So the estimator of a block is
+local: it finds the optimum next to the reference.
 
-When to use it: as the textbook form of output perturbation, or where only a black-box estimator can be had. At small ε
+Approximations. An estimate from few records is biased, and averaging does not remove the bias. The size of a block
+balances bias against noise, from public values.
+
+When to use it: as the textbook form of output perturbation, or if only a black-box estimator is available. At small ε
 the result is the reference.
 """
 
@@ -41,33 +43,33 @@ from privmix.mixture import deviation, kernel
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Observations, Parameters, estimates, observe
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import noise_multipliers_by_share
 from privmix.privacy.ledger import Ledger
 
-ITERATIONS = 12  # of EM in a block: 30 score the same
-RECORDS_PER_COMPONENT = 10  # a block has at least so many, on average
+ITERATIONS = 12  # of EM in a block; 30 give the same score
+RECORDS_PER_COMPONENT = 10  # least average number in a block
 BIAS = 3.0  # of an estimate from n records, in units of 1/n
-LEAST_VARIANCE = 0.05  # of the reference's, that a noisy covariance may fall to
+LEAST_VARIANCE = 0.05  # of a noisy covariance, relative to the reference's
 
 
 @mechanism_dataclass
 class OutputNoise(Mechanism):
-    """`blocks`: M, or by public values; `radius`: R; `reference_share`: the part of μ² that the reference gets."""
+    """`blocks`: M, or from public values; `radius`: R; `reference_share`: the part of μ² for the reference."""
 
     blocks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     radius: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     reference_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
     @property
-    def accountant(self) -> str:
-        """Gaussian releases compose exactly."""
+    def accountant(self) -> Theorem:
+        """Gaussian measurements compose exactly."""
         return "exact"
 
     def number_of_blocks(self, spec: Spec, noise_multiplier: float) -> int:
-        """M = rows / n, where n makes the squares of the bias, BIAS/n, and of the noise, 2Rσn/rows, sum to the least.
+        """Return M = rows / n, where n minimises the sum of squares of the bias, BIAS/n, and the noise, 2Rσn/rows.
 
-        At least RECORDS_PER_COMPONENT K records to a block, and at person level a person to a block.
+        A block has at least RECORDS_PER_COMPONENT K records, and at person level at least the records of one person.
         """
         if self.blocks:
             return self.blocks
@@ -77,7 +79,7 @@ class OutputNoise(Mechanism):
         return max(int(rows / size), 1)
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """The reference, moved by the noisy mean of the blocks' deviations from it."""
+        """Move the reference by the noisy mean of the deviations of the blocks from it."""
         neighbours, ledger = self.relation(spec), Ledger()
         for_reference, for_sum = noise_multipliers_by_share(
             [self.reference_share, 1 - self.reference_share], budget
@@ -101,7 +103,7 @@ class OutputNoise(Mechanism):
                 2 * self.radius,
                 vectors[0].size,
                 2,
-                neighbours=replace(neighbours, unit="record"),  # one block is one vector
+                neighbours=replace(neighbours, unit="record"),  # one block contributes one vector
                 source=rng.noise,
             ),
             noise_multiplier=for_sum,
@@ -110,7 +112,8 @@ class OutputNoise(Mechanism):
             label="sum over blocks",
         )
         shrunk, factors = shrink(released / blocks, for_sum * 2 * self.radius / blocks)
-        mixture = project_to_box(*deviation.apply_deviation(about, shrunk, LEAST_VARIANCE), spec)
+        weights, means, covariances = deviation.apply_deviation(about, shrunk, LEAST_VARIANCE)
+        mixture = project_to_box(weights, means, covariances, spec)
         transcript = [
             {
                 "reference": mixture_values(about),
@@ -130,7 +133,7 @@ class OutputNoise(Mechanism):
 def block_vectors(
     points: np.ndarray, assigned: np.ndarray, blocks: int, about: Mixture, floor: np.ndarray, radius: float
 ) -> np.ndarray:
-    """The clipped deviation of each block's own fit from the reference, (M, K, p). Row b sees block b alone."""
+    """Return the clipped deviation of each block's fit from the reference, (M, K, p). Row b sees only block b."""
     order = np.argsort(assigned, kind="stable")
     ends = np.concatenate([[0], np.cumsum(np.bincount(assigned, minlength=blocks))])
     filled = np.flatnonzero(np.diff(ends))
@@ -145,7 +148,7 @@ def block_vectors(
 def separate_vectors(
     points: np.ndarray, assigned: np.ndarray, blocks: int, about: Mixture, floor: np.ndarray, radius: float
 ) -> np.ndarray:
-    """The same, block after block, so that no arithmetic on one block knows of another, to the last bit."""
+    """Compute the same block by block, so that no arithmetic on one block depends on another, to the last bit."""
     order = np.argsort(assigned, kind="stable")
     parts = np.split(points[order], np.cumsum(np.bincount(assigned, minlength=blocks))[:-1])
     alone = [
@@ -155,9 +158,9 @@ def separate_vectors(
 
 
 def _fit_blocks(records: Observations, ends: np.ndarray, about: Mixture, floor: np.ndarray) -> Parameters:
-    """EM from the reference in every block, records ends[b] to ends[b + 1], for a fixed number of iterations.
+    """Run EM from the reference in every block, records ends[b] to ends[b + 1], for a fixed number of iterations.
 
-    A component's mean and covariance are estimated from its records and d more that are as the reference has it.
+    The mean and covariance of a component are estimated from its records and d more that follow the reference.
     """
     strength = about.dimensions
     outer = about.means[:, :, None] * about.means[:, None, :]
@@ -178,7 +181,7 @@ def _fit_blocks(records: Observations, ends: np.ndarray, about: Mixture, floor: 
 
 
 def shrink(released: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Each component's deviation drawn to zero as far as it may be noise (James and Stein 1961), and by what factor."""
+    """Shrink each component's deviation towards zero (James and Stein 1961). Return it with the factors."""
     square = np.square(released).sum(axis=1)
     factors = np.maximum(0.0, 1 - released.shape[1] * sigma**2 / np.maximum(square, 1e-300))
     return released * factors[:, None], factors
@@ -189,6 +192,6 @@ def _notes(factors: np.ndarray, blocks: int) -> list[str]:
     if not lost:
         return []
     return [
-        f"{lost} of {len(factors)} components are those of the private reference: what the mean over {blocks} blocks "
-        "says of them is no larger than its noise."
+        f"{lost} of {len(factors)} components come from the rough first fit (the private reference) alone: the "
+        f"correction from {blocks} blocks of records is no larger than its noise."
     ]

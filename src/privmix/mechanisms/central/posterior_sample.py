@@ -1,35 +1,35 @@
-"""Posterior samples: a mixture drawn from its posterior given noised statistics (Foulds et al. 2016).
+"""Posterior samples: a mixture drawn from its posterior given noisy statistics (Foulds et al. 2016).
 
 (Foulds, Geumlek, Welling, Chaudhuri 2016, "On the theory and practice of privacy-preserving Bayesian data analysis",
 §4.)
 
-Privacy. A Gaussian mixture with labels is an exponential family, so all that a conjugate posterior needs of the records
-are their counts, sums and second moments. Those are released with Gaussian noise, as one vector, T times: each
-iteration computes responsibilities, the labels' expectation, from the mixture that the one before has released, and
-the records as each component sees them, clipped to a ball (`joint_moments.measure_moments`, sensitivity by
-`sensitivity.joint`). The first mixture is a private reference (`mechanisms.shared.reference`), with its own part of the
-budget. All releases are Gaussian and compose exactly to one of μ = √Σμ² (Dong, Roth, Su 2022, Corollary 2). The
-posterior is computed from the last release, and draws and credible intervals from the posterior: post-processing, so
-that any number of them costs nothing more.
+Privacy. A Gaussian mixture with labels is an exponential family, so a conjugate posterior needs only the counts, sums
+and second moments of the records. These are measured with Gaussian noise, as one vector, T times. Each iteration
+computes responsibilities, the expectation of the labels, from the mixture of the previous iteration, which is already
+measured. It sees the records as each component sees them, clipped to a ball (`joint_moments.measure_moments`,
+sensitivity by `sensitivity.joint`). The first mixture is a private reference (`mechanisms.shared.reference`), with its
+own part of the budget. All measurements are Gaussian and compose exactly to one of μ = √Σμ² (Dong, Roth, Su 2022,
+Corollary 2). The posterior is computed from the last measurement, and draws and credible intervals from the posterior.
+This is post-processing, so any number of draws costs nothing more.
 
-A draw knows the noise: it first draws the exact statistics given the noisy ones (with a flat prior they are the noisy
-ones plus as much noise again), then parameters from the posterior given those. Without that an interval would be too
-short by the noise (Bernstein and Sheldon 2018). For draws and intervals the prior of a mean, which is centred where the
-iteration before had it, is worth one record: so it matters little that this was elsewhere. The posterior mean is
-steadied instead: its prior is worth as many records as the noise is large, which makes the better density where there
-is much noise, and no interval is made from it.
+A draw accounts for the noise. It first draws the exact statistics given the noisy ones (with a flat prior they are the
+noisy ones plus the same amount of noise again), then parameters from the posterior given those. Otherwise an interval
+would be too short by the noise (Bernstein and Sheldon 2018). For draws and intervals the prior of a mean is centred at
+the mean of the previous iteration and is worth one record, so an error of that mean matters little. The posterior mean
+uses a stronger prior, worth as many records as the noise is large. This gives the better density if there is much
+noise, and no interval is made from it.
 
-What the intervals do not know: responsibilities are taken as given, so they speak of the means of the groups that the
-last iteration formed, not of labels that are themselves in doubt; they are right for components well apart, and too
-short where components overlap. Nor do they correct the clipping of records more than c standard deviations away from
-the mean of the iteration before, which pulls towards that mean. Where it was wrong by half a standard deviation 95 %
-intervals still held the truth in 95 % of cases (two dimensions, 4000 or 40 000 records, multipliers of 2 and 20);
-where it was wrong by a whole one, in 95 % and 93 % with 4000 records at multipliers of 20 and 2, but in 87 % and 64 %
-with 40 000: more iterations bring it nearer. The covariances of draws, which no interval is made of, keep the steadying
-prior: where noise rules they are those of the iteration before.
+Limits of the intervals. Responsibilities are taken as given. So the intervals describe the means of the groups that the
+last iteration formed, and ignore that the labels are uncertain. They are right for well separated components, and too
+short for overlapping ones. They also do not correct the clipping of records more than c standard deviations away from
+the mean of the previous iteration, which pulls towards that mean. If that mean was wrong by half a standard deviation,
+95 % intervals still held the truth in 95 % of cases (two dimensions, 4000 or 40 000 records, multipliers of 2 and 20).
+If it was wrong by a whole one, they held it in 95 % and 93 % of cases with 4000 records at multipliers of 20 and 2, but
+in 87 % and 64 % with 40 000. More iterations bring the mean nearer. The covariances of draws, from which no interval is
+made, keep the stronger prior: if noise dominates, they are those of the previous iteration.
 
-When to use it: where the question is about the parameters and their uncertainty. As a density the posterior mean is
-close to what the same releases give without a prior.
+When to use it: for questions about the parameters and their uncertainty. As a density, the posterior mean is close to
+the result of the same measurements without a prior.
 """
 
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ from privmix.mechanisms.shared.reference import fit_reference, mixture_values
 from privmix.mixture.model import Mixture
 from privmix.mixture.posterior import ConjugatePrior, Posterior, posterior, simulate_noise
 from privmix.mixture.standardised_moments import clipped_variance
-from privmix.privacy.accounting import Budget, claim
+from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import noise_multipliers_by_share
 from privmix.privacy.ledger import Ledger
 
@@ -63,7 +63,7 @@ TAILS = (0.025, 0.975)
 
 @mechanism_dataclass
 class PosteriorSample(Mechanism):
-    """`samples`: draws to give; `released`: what stands as the mixture, the posterior mean or one draw."""
+    """`samples`: number of draws; `released`: the published mixture, the posterior mean or one draw."""
 
     iterations: Annotated[int, Field(ge=1, le=1000)] = 5
     samples: Annotated[int, Field(ge=0, le=10_000)] = 20
@@ -71,17 +71,17 @@ class PosteriorSample(Mechanism):
     reference_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
     @property
-    def accountant(self) -> str:
-        """Gaussian releases compose exactly."""
+    def accountant(self) -> Theorem:
+        """Gaussian measurements compose exactly."""
         return "exact"
 
     def noise_multipliers(self, budget: Budget) -> list[float]:
-        """σ/Δ of the reference and of each iteration."""
+        """Return σ/Δ of the reference and of each iteration."""
         each = (1 - self.reference_share) / self.iterations
         return noise_multipliers_by_share([self.reference_share] + [each] * self.iterations, budget)
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """A private reference, T joint releases from it on, and the posterior given the last."""
+        """Measure a private reference, then T joint moments; return the posterior given the last measurement."""
         neighbours, ledger = self.relation(spec), Ledger()
         for_reference, *multipliers = self.noise_multipliers(budget)
         points = spec.inside(view.points)
@@ -120,7 +120,7 @@ class PosteriorSample(Mechanism):
 
 @dataclass(frozen=True, eq=False)
 class NoisyPosterior:
-    """What released moments say of a mixture, in the coordinates of the components that they were taken about."""
+    """The posterior given measured moments, in the coordinates of the components of the previous mixture."""
 
     about: Mixture
     released: MomentMeasurement
@@ -128,18 +128,18 @@ class NoisyPosterior:
 
     @property
     def density_prior(self) -> ConjugatePrior:
-        """Worth as many records of each component, as it was before, as the noise has in deviations; at least one."""
+        """Worth as many records per component, as it was before, as the noise has deviations; at least one."""
         d = self.about.dimensions
         strength = max(1.0, self.released.square_deviation)
         return ConjugatePrior(alpha=1.0, kappa=strength, freedom=d + 1 + strength, scale=strength)
 
     @property
     def interval_prior(self) -> ConjugatePrior:
-        """The same of the covariance; a mean is worth one record, so that it does not pull where it has been before."""
+        """The same for the covariance. The mean is worth one record, so its prior hardly pulls."""
         return replace(self.density_prior, kappa=1.0)
 
     def posterior(self, prior: ConjugatePrior, noises: tuple[np.ndarray, ...] | None = None) -> Posterior:
-        """Given the released moments, or those with other noise added."""
+        """Return the posterior given the measured moments, optionally with other noise added."""
         moments = (self.released.counts, self.released.sums, self.released.squares)
         if noises is not None:
             moments = tuple(part + noise for part, noise in zip(moments, noises, strict=True))
@@ -148,24 +148,24 @@ class NoisyPosterior:
 
     @property
     def radius(self) -> float:
-        """How far from where it was before a component's mean can be in its own standard deviations: as its records."""
+        """Largest shift of a component's mean, in its own standard deviations: the clipping radius of records."""
         return joint_moments.scheme(self.about.dimensions).radius
 
     @property
     def mean(self) -> Mixture:
-        """The posterior mean of the parameters, steadied: that makes a better density."""
+        """The posterior mean of the parameters under the stronger prior, which gives a better density."""
         found = self.posterior(self.density_prior)
         return self._mixture(found.mean_weights, found.means, found.mean_covariances)
 
     def draws(self, count: int, rng: np.random.Generator) -> list[Mixture]:
-        """Mixtures from the posterior that knows the noise."""
+        """Draw mixtures from the posterior that accounts for the noise."""
         if not count:
             return []
         drawn = self._draw(count, rng)
         return [self._mixture(*each) for each in zip(*drawn, strict=True)]
 
     def intervals(self, rng: np.random.Generator) -> list[dict[str, Any]]:
-        """For each component the 95 % credible interval of its mean on each axis, in normalised coordinates."""
+        """Return the 95 % credible interval of each mean on each axis, in normalised coordinates."""
         _, shifts, _ = self._draw(INTERVAL_DRAWS, rng)
         lower, upper = np.quantile(self.spec.inside(self._place(shifts)), TAILS, axis=0)
         return [
@@ -174,33 +174,33 @@ class NoisyPosterior:
         ]
 
     def notes(self) -> list[str]:
-        """What a reader should know of the noise."""
+        """Return notes for readers about the noise."""
         lost = int((self.released.counts < 3 * self.released.count_deviation).sum())
         if not lost:
             return []
         return [
-            f"{lost} of {self.about.n_components} components hold fewer records than three deviations of the noise in "
-            "their count: they are mostly the private reference."
+            f"{lost} of {self.about.n_components} components hold fewer records than three standard deviations of the "
+            "noise in their count: they come mostly from the rough first fit (the private reference)."
         ]
 
     def _draw(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Weights, standardised means and covariances: the exact moments first, then parameters given those."""
+        """Draw weights, standardised means and covariances: first the exact moments, then parameters given them."""
         return self.posterior(self.interval_prior, self._noise_draws(count, rng)).draw(rng)
 
     def _noise_draws(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As many draws of noise of the law that the release had."""
+        """Draw `count` times from the noise distribution of the measurement."""
         released = self.released
         deviations = (released.count_deviation, released.sum_deviation, released.square_deviation)
-        return simulate_noise(count, *self.about.means.shape, deviations, rng)
+        return simulate_noise(count, self.about.n_components, self.about.dimensions, deviations, rng)
 
     def _place(self, shifts: np.ndarray) -> np.ndarray:
-        """Standardised means (..., K, d), within the radius, in the coordinates of the records."""
+        """Move standardised means (..., K, d), clipped to the radius, to the coordinates of the records."""
         length = np.linalg.norm(shifts, axis=-1, keepdims=True)
         shifts = shifts * (self.radius / np.maximum(length, self.radius))
         return self.about.means + np.einsum("kij,...kj->...ki", self.about.cholesky, shifts)
 
     def _mixture(self, weights: np.ndarray, shifts: np.ndarray, shapes: np.ndarray) -> Mixture:
-        """Standardised means and covariances in the coordinates of the records."""
+        """Return the mixture of standardised means and covariances in the coordinates of the records."""
         factor = self.about.cholesky
         return project_to_box(
             weights, self._place(shifts), factor @ shapes @ factor.transpose(0, 2, 1), self.spec

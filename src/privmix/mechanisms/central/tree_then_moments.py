@@ -1,19 +1,19 @@
-"""Tree, then moments: a private tree says where the Gaussians are, joint releases of moments say it more finely.
+"""Tree, then moments: a private tree finds the components, and joint measurements of moments refine them.
 
-Privacy. `noisy_tree` releases its synopsis with `tree_share` of ε, all of it pure. Its fit, which is post-processing,
-is the start of `iterations` joint Gaussian releases (`joint_moments`), each computed from parameters that were
-released before. Together these are one Gaussian release of μ = √(Σ 1/multiplier²) (Dong, Roth, Su 2022, Corollary 2),
-calibrated to the rest of ε and all of δ (Balle, Wang 2018); the two parts add up by adaptive basic composition.
-Sensitivities and their proofs are in those modules, for records and persons, added, removed or replaced. How far the
-moments are followed (`belief`) and their averaging depend on public and released values alone.
+Privacy. `noisy_tree` measures its synopsis with `tree_share` of ε, all of it pure. Its fit, which is post-processing,
+is the start of `iterations` joint Gaussian measurements (`joint_moments`), each computed from parameters that were
+measured before. Together these are one Gaussian measurement of μ = √(Σ 1/multiplier²) (Dong, Roth, Su 2022, Corollary
+2), calibrated to the rest of ε and all of δ (Balle, Wang 2018). The two parts add up by adaptive basic composition.
+Sensitivities and their proofs are in those modules, for records and persons, added, removed or replaced. The step
+towards the moments (`moment_share`) and their averaging depend only on public and measured values.
 
-The split. The tree decides which optimum is found, and that costs most when it goes wrong. Moments taken from a good
-start lose `joint_moments.predicted_loss`, which falls with the square of their budget, and gain what the width of the
-leaves costs, which is little. So the tree has the larger part, and the moments are followed only as far as they promise
-to gain more than their noise: at small ε N the model is nearly the tree's.
+The split. The tree decides which optimum is found, and a wrong optimum costs most. Moments measured from a good start
+lose `joint_moments.predicted_loss`, which falls with the square of their budget. They gain the loss from the width of
+the leaves, which is small. So the tree has the larger part, and the step towards the moments is only as large as their
+gain over their noise justifies: at small ε N the model is nearly the tree's.
 
-When to use it: up to three coordinates, where the exact place and shape of clusters matters more than a pure ε. On the
-data here it is as good as `noisy_tree` with all of ε, within what their searches differ by.
+When to use it: for up to three coordinates, if the exact place and shape of components matters more than a pure ε. On
+the data here it is as good as `noisy_tree` with all of ε, within the variation of their searches.
 """
 
 import math
@@ -26,16 +26,16 @@ from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spe
 from privmix.mechanisms.central.noisy_tree import NoisyTree
 from privmix.mechanisms.shared.joint_moments import average_mixtures, predicted_loss, refine
 from privmix.mixture.model import Mixture
-from privmix.privacy.accounting import Budget, claim, gaussian_mu
+from privmix.privacy.accounting import Budget, Theorem, claim, gaussian_mu
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.sensitivity import Neighbours
 
-EXPECTED_GAIN = 0.01  # nats that a fit to boxes loses by their width, roughly
+EXPECTED_GAIN = 0.01  # nats that a fit to boxes loses because of their width, roughly
 
 
 @mechanism_dataclass
 class TreeThenMoments(Mechanism):
-    """`tree_share`: the part of ε for the tree. `iterations`: joint releases after it. `searches`: of the tree."""
+    """`tree_share`: part of ε for the tree. `iterations`: joint measurements after it. `searches`: of its fit."""
 
     chooses_components: ClassVar[bool] = True
 
@@ -44,21 +44,21 @@ class TreeThenMoments(Mechanism):
     searches: Annotated[int, Field(ge=1)] = 8
 
     @property
-    def accountant(self) -> str:
-        """Pure and Gaussian releases, each kind by itself."""
+    def accountant(self) -> Theorem:
+        """Pure and Gaussian measurements, each kind by itself."""
         return "split"
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """The tree's fit, refined."""
+        """Fit the tree and refine the fit."""
         if budget.delta == 0:
-            raise UserError("tree_then_moments needs delta > 0; set `delta`, for instance to 1e-6.")
+            raise UserError("tree_then_moments needs delta > 0; set `delta`, for example to 1e-6.")
         ledger, neighbours = Ledger(), self.relation(spec)
         for_tree = self.tree_share * budget.epsilon
         synopsis = NoisyTree().measure(view, spec, Budget(for_tree, 0.0), rng.noise, ledger)
         fitted, notes = synopsis.fit(spec, rng=rng.search, searches=self.searches)
         mu = gaussian_mu(budget.epsilon - for_tree, budget.delta)
         refined = refine(
-            spec.observations(view.points, merge=False),  # two passes cost less than merging
+            spec.observations(view.points, merge=False),  # two passes cost less than merging equal records
             spec,
             fitted.mixture,
             iterations=self.iterations,
@@ -79,10 +79,10 @@ class TreeThenMoments(Mechanism):
 
 
 def moment_share(start: Mixture, spec: Spec, mu: float, neighbours: Neighbours) -> float:
-    """How much of the way from the tree's fit to the moments is gone: what they gain over gain and noise together.
+    """Return the length of the step from the tree's fit to the moments: gain / (gain + noise).
 
     Both are losses in nats, quadratic in the step, so this share minimises their sum. The noise of moments that are
-    averaged over the iterations is that of one release with all of their budget.
+    averaged over the iterations is that of one measurement with all of their budget.
     """
     loss = predicted_loss(spec.domain.rows, start.dimensions, start.n_components, mu, neighbours)
     return EXPECTED_GAIN / (EXPECTED_GAIN + loss)

@@ -1,28 +1,28 @@
-"""Adaptive tree response: people are asked in rounds, each round about parts that earlier answers made worth asking.
+"""Adaptive tree response: persons answer in rounds; each round asks for parts that earlier answers made interesting.
 
-Privacy. Each record draws its round from public weights, by a draw that nothing about it enters, and answers once: in
-which part of that round's partition it lies, through GRR or optimised local hashing, an ε-LDP channel. The first
-partition is a function of public values (box, resolution, number of reports, ε); each later one is computed from the
-reports of earlier rounds. For whoever is asked, the partition is fixed before they answer, and later partitions see
-of them nothing but that report: post-processing. So the protocol is sequentially interactive and ε-LDP (Duchi,
-Jordan, Wainwright 2018, §2.1), and the ledger has one channel, whatever the number of rounds;
-`privacy.oracles.survey` has the proof and lets nobody answer twice. Where a person gives several reports, each with
-a part of ε, a later one may answer a question that an earlier one helped to choose: adaptive basic composition, as
-for any releases of one person. All else is post-processing: averaging over rounds, norm-sub, the fit. Until its round
-a record waits where it is: with many records, its place and its answered attributes are in a file without a name in the
-folder of the reports (`spool`), which is gone however the process ends and is no more part of what is released than
-the clean file is.
+Privacy. Each record draws its round from public weights, independently of its values, and answers once: in which part
+of that round's partition it lies, through GRR or optimised local hashing, an ε-LDP channel. The first partition is a
+function of public values (box, resolution, number of reports, ε). Each later one is computed from the reports of
+earlier rounds. For each person, the partition is fixed before the answer, and later partitions see only the report:
+post-processing. So the protocol is sequentially interactive and ε-LDP (Duchi, Jordan, Wainwright 2018, §2.1), and the
+ledger has one channel for any number of rounds. `privacy.oracles.survey` has the proof and lets no record answer twice.
+If a person gives several reports, each with a part of ε, a later one may answer a question that an earlier one helped
+to choose. This is adaptive basic composition, as for any measurements of one person. Everything else is
+post-processing: averaging over rounds, norm-sub, the fit. A record waits for its round. With many records, its place
+and its answered attributes are in a nameless file in the folder of the reports (`shared.report_shuffle`). The system
+deletes this file when the process ends, even if it is killed. Like the clean file, it is not part of the release.
 
-A part that holds little is asked about as a whole again and again, together with its neighbours, and one that holds
-much is cut finer: people are not spent on levels where nothing is. The reports name the round; the partitions stand
-beside them and tell nothing more, for they follow from the reports of earlier rounds.
+A part with few records is asked about as a whole again and again, together with its neighbours. A part with many
+records is split further. So no persons are spent on empty levels. The reports name the round. The partitions are stored
+beside them and reveal nothing more, because they follow from the reports of earlier rounds.
 
-When to use it: up to three coordinates, nobody to trust with records, and people who can be asked one after the other.
-It is the most accurate local mechanism here; where all must be asked at once use `tree_response`.
+When to use it: for up to three coordinates, if no curator is trusted with the records, and if persons can answer one
+after the other. It is the most accurate local mechanism here. If all must be asked at once, use `tree_response`.
 
-What is approximate: as for `tree_response`, selection too: parts are cut because earlier estimates of them were high,
-and those same estimates enter the average, which is so a little too high there and too low elsewhere. The number of
-rounds, the first partition and what is worth cutting were chosen by held-out likelihood on the Gowalla data.
+Approximations. As for `tree_response`, including selection: parts are split because earlier estimates of them were
+high, and the same estimates enter the average, which is therefore a little too high there and too low elsewhere. The
+number of rounds, the first partition and the threshold for a split were chosen by held-out likelihood on the Gowalla
+data.
 """
 
 from collections.abc import Iterable, Iterator
@@ -70,7 +70,7 @@ from privmix.privacy.privtree import TreeShape
 FIRST_HALVINGS = 6  # of the first partition, at most
 MOST_ROUNDS = 10
 WORTH_CUTTING = 1.5  # standard deviations of an empty part's estimated share in one round
-LEAST_PART = 2_000  # no part is cut that holds fewer than one in so many
+LEAST_PART = 2_000  # a part with less than this fraction (1 / LEAST_PART) of the records is not split
 
 
 @mechanism_dataclass
@@ -80,23 +80,24 @@ class AdaptiveTreeResponse(LocalMechanism):
     searches: Annotated[int, Field(ge=1)] = 8
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
-        """As many as tell most."""
+        """Return the number of reports that tells most."""
         return responses_per_person(epsilon, limit)
 
     def answer_parts(
         self, parts: Iterable[Records], spec: Spec, plan: Plan, source: NoiseSource, folder: Path | None
     ) -> Iterator[tuple[CoordinateReports, Ledger]]:
-        """One answer per record, in the round that it drew; and what each round was asked."""
+        """Yield one answer per record, in the round that it drew, with the partition of each round."""
         halving = halvings(spec, "adaptive_tree_response")
         first, rounds = schedule(halving.depth, plan)
-        survey = Survey(np.ones(rounds), epsilon=plan.budget.epsilon, source=source, label="round and part")
+        survey = Survey([1.0] * rounds, epsilon=plan.budget.epsilon, source=source, label="round and part")
         ledger = Ledger()
         with open_spools(rounds, folder) as waiting, open_spools(rounds, folder) as answered:
             for records in parts:
                 ledger = Ledger()
                 turns = survey.deal(len(records), ledger)
                 distribute_rows(waiting_rows(records, halving, spec, plan, source, ledger), turns, waiting)
-            asked, said = [Partition.even(first, halving.depth)], []
+            asked = [Partition.even(first, halving.depth)]
+            said: list[ShareEstimates] = []
             for turn in range(rounds):
                 if turn:
                     asked.append(next_question(asked, said, split_threshold(rounds, plan)))
@@ -112,7 +113,7 @@ class AdaptiveTreeResponse(LocalMechanism):
     def model(
         self, answers: CoordinateReports, spec: Spec, plan: Plan, rng: np.random.Generator
     ) -> FitResult:
-        """The rounds pooled, consistent shares of what is worth telling apart, and a mixture of that."""
+        """Pool the rounds, compute consistent shares of parts that stand out, and fit a mixture to them."""
         halving = halvings(spec, "adaptive_tree_response")
         asked = [
             Partition(TreeShape.unpacked(0, text), halving.depth) for text in answers.asked["partitions"]
@@ -137,7 +138,10 @@ class AdaptiveTreeResponse(LocalMechanism):
             searches=self.searches,
         )
         if threshold >= 1 / 2:
-            note = "a part stands out of the noise only if it holds half of the records: the mixture is mostly noise"
+            note = (
+                "A part of the public box stands out from the noise only if it holds half of the records: "
+                "the mixture is mostly noise."
+            )
             return replace(fit, notes=(*fit.notes, note))
         return fit
 
@@ -145,7 +149,7 @@ class AdaptiveTreeResponse(LocalMechanism):
 def waiting_rows(
     records: Records, halving: Bisection, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
 ) -> np.ndarray:
-    """What waits for a round: where each record is, as fine as may be asked, and its answered attributes."""
+    """Return the rows that wait for a round: the finest code of each record, and its answered attributes."""
     codes = halving.codes(spec.inside(records.points)).astype(smallest_uint(1 << halving.depth))
     others = attributes.answer(records.codes, spec.domain, plan.attribute_epsilon, source, ledger)
     return as_rows({"code": codes, **others})
@@ -154,7 +158,7 @@ def waiting_rows(
 def ask(
     survey: Survey, turn: int, partition: Partition, plan: Plan, waiting: Spool, answered: Spool
 ) -> Iterator[np.ndarray]:
-    """The reports of those who wait for this round, as they come; they go to those that were answered."""
+    """Yield the reports of the records that wait for this round, and store them in `answered`."""
     for rows in waiting.parts(PART):
         columns = as_columns(rows)
         part = partition.locate(columns.pop("code"))
@@ -164,25 +168,25 @@ def ask(
 
 
 def schedule(deepest: int, plan: Plan) -> tuple[int, int]:
-    """The halvings to the first partition, and the number of rounds: fewer of both where noise hides more."""
+    """Return the halvings of the first partition and the number of rounds: fewer of both with more noise."""
     visible = visible_halvings(plan)
     first = int(np.clip(round(visible) - 2, 1, min(FIRST_HALVINGS, deepest)))
     return first, int(np.clip(round(visible) + 2, 1, MOST_ROUNDS))
 
 
 def split_threshold(rounds: int, plan: Plan) -> float:
-    """The share above which a part is cut, from public values."""
+    """Return the share above which a part is split, from public values."""
     noise = survey_oracle(1 << 20, plan.budget.epsilon).cell_deviation(max(plan.reports / rounds, 1.0))
     return min(max(WORTH_CUTTING * noise, 1 / LEAST_PART), 1 / 2)
 
 
 def oracle_of(partition: Partition, plan: Plan) -> SurveyOracle:
-    """What asks for the part of a partition."""
+    """Return the oracle that asks for the part of a partition."""
     return survey_oracle(len(partition), plan.budget.epsilon)
 
 
 def estimate_shares(partition: Partition, reports: Iterable[np.ndarray], plan: Plan) -> ShareEstimates:
-    """What the reports of one round, which may come in several arrays, say of its parts."""
+    """Estimate the shares of the parts from the reports of one round, which may come in several arrays."""
     oracle, number = oracle_of(partition, plan), 0
     support = np.zeros(len(partition), dtype=np.int64)
     for some in reports:
@@ -192,7 +196,7 @@ def estimate_shares(partition: Partition, reports: Iterable[np.ndarray], plan: P
 
 
 def next_question(asked: list[Partition], said: list[ShareEstimates], threshold: float) -> Partition:
-    """The partition that the next round is asked about, from what was said; the first again if nothing was."""
+    """Return the partition of the next round from earlier estimates; the first one again if there are no reports."""
     if not any(each.reports for each in said):
         return asked[0]
     return NodeEstimates.pool(asked, said).next_partition(threshold)

@@ -1,14 +1,14 @@
-"""The contract of a local mechanism: each record is randomised on its own, and the fit sees the reports only.
+"""The contract of a local mechanism: each record is randomised on its own, and the fit sees only the reports.
 
 Privacy. A report answers for one record: its coordinates through the mechanism's own channel, with a part of ε, and
-each of its attributes through randomised response, with an equal share of the rest. All channels are independent
-given the record, so the report is ε-LDP (or (ε, δ)-LDP) by basic composition. Another report depends on that record
-at most through this report, if a later question uses earlier answers: post-processing. If a person is the unit,
-every person gives the same public number j of reports at (ε/j, δ/j), each of a record drawn from their own. For any
-drawn records, the reports of that person add up to (ε, δ) by basic composition (adaptive, if one report helped to
-choose the question of another), and a mixture over draws keeps the bound (joint convexity). The number of records of a
-person does not show anywhere. So a unit can be replaced by any other (replace-one), and the number of units, which
-anyone can count, is public. The fit is post-processing.
+each of its attributes through randomised response, with an equal share of the rest. All channels are independent given
+the record, so the report is ε-LDP (or (ε, δ)-LDP) by basic composition. Another report depends on that record at most
+through this report, if a later question uses earlier answers: post-processing. If a person is the unit, every person
+gives the same public number j of reports at (ε/j, δ/j), each of a record drawn from their own. For any drawn records,
+the reports of that person add up to (ε, δ) by basic composition (adaptive, if one report helped to choose the question
+of another), and a mixture over draws keeps the bound (joint convexity). The number of records of a person is not
+visible anywhere. So a unit can be replaced by any other (replace-one), and the number of units, which anyone can count,
+is public. The fit is post-processing.
 
 `collect` and `write_reports` process the records part by part. The reports come out in a uniformly random order
 (`shared.report_shuffle`), so the order of the rows carries no information.
@@ -48,20 +48,20 @@ from privmix.privacy.sensitivity import Neighbours
 
 @dataclass(frozen=True)
 class Plan:
-    """What one report may spend, from public values alone."""
+    """The budget of one report, from public values only."""
 
     budget: Budget  # for the coordinates
-    attribute_epsilon: float  # for each attribute; 0 where none is asked
-    per_person: int  # reports that each unit gives
-    reports: int  # how many reports are expected
+    attribute_epsilon: float  # for each attribute; 0 if no attribute is reported
+    per_person: int  # reports of each unit
+    reports: int  # expected number of reports
 
 
 @dataclass(frozen=True)
 class CoordinateReports:
-    """What the records said of their coordinates: one row per report."""
+    """The reports about coordinates: one row per report."""
 
     columns: Mapping[str, np.ndarray]
-    # Public: what was asked, where earlier answers decided it.
+    # Public: the questions, if earlier answers decided them.
     asked: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -70,7 +70,7 @@ class CoordinateReports:
 
 @mechanism_dataclass
 class LocalMechanism(Mechanism):
-    """`attribute_share`: the part of ε that goes to the attributes together, where the dataset has any."""
+    """`attribute_share`: the part of ε for all attributes together, if the dataset has attributes."""
 
     trust: ClassVar[Trust] = "local"
     randomises_records: ClassVar[bool] = True
@@ -81,16 +81,16 @@ class LocalMechanism(Mechanism):
     def answer(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
     ) -> CoordinateReports:
-        """Each point's answer, which depends on no other point; the ledger gets what one answer costs."""
+        """Return the answer of each point, which depends on no other point. The ledger gets the cost of one answer."""
         raise NotImplementedError
 
     def answer_parts(
         self, parts: Iterable[Records], spec: Spec, plan: Plan, source: NoiseSource, folder: Path | None
     ) -> Iterator[tuple[CoordinateReports, Ledger]]:
-        """The answers of all records, attributes too, and what one record's cost; part by part, as far as they can be.
+        """Yield the answers of all records, including attributes, with the cost of one record's answers, part by part.
 
-        Where earlier answers decide what others are asked, a mechanism has this in place of `answer`. Records that wait
-        for their question wait in nameless files in the folder, or in memory where there is none.
+        A mechanism whose questions depend on earlier answers overrides this method instead of `answer`. Records that
+        wait for their question wait in nameless files in the folder, or in memory without a folder.
         """
         for records in parts:
             ledger = Ledger()
@@ -101,36 +101,36 @@ class LocalMechanism(Mechanism):
     def model(
         self, answers: CoordinateReports, spec: Spec, plan: Plan, rng: np.random.Generator
     ) -> FitResult:
-        """The mixture behind the answers, whose order means nothing: post-processing."""
+        """Fit the mixture behind the answers. Their order carries no information. Post-processing."""
         raise NotImplementedError
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
-        """How many reports a person with at most `limit` records gives: a public rule."""
+        """Return the number of reports of a person with at most `limit` records: a public rule."""
         return 1
 
     def remarks(self, events: Sequence[Event], spec: Spec, plan: Plan) -> list[str]:
-        """What a reader should know of how the reports came about and whom they protect; public values alone."""
+        """Return notes for readers on how the reports were made and what they protect, from public values only."""
         domain, remarks = spec.domain, []
         if domain.unit == "person" and plan.per_person == 1:
-            remarks.append("each person gave one report, of a record drawn at random among their own")
+            remarks.append("Each person gave one report, about a record drawn at random from their own.")
         elif domain.unit == "person":
             remarks.append(
-                f"each person gave {plan.per_person} reports, at ε/{plan.per_person} each, "
-                "of records drawn at random among their own"
+                f"Each person gave {plan.per_person} reports, at ε/{plan.per_person} each, "
+                "about records drawn at random from their own."
             )
         if domain.relation == "add_remove":
             remarks.append(
-                f"whoever collects the reports can count them: this protects one {domain.unit} replaced by any other, "
-                "not whether there is one"
+                "Anyone who receives the reports can count them. So the guarantee covers the replacement of one "
+                f"{domain.unit} by another; it does not hide whether a {domain.unit} took part."
             )
         return remarks
 
     def relation(self, spec: Spec) -> Neighbours:
-        """Any unit may be another: the guarantee is for one that is replaced."""
+        """Return the replace-one relation: any unit may be replaced by another."""
         return Neighbours(spec.domain.unit, "replace_one", spec.domain.max_records_per_person)
 
     def plan(self, spec: Spec, budget: Budget) -> Plan:
-        """What each report may spend."""
+        """Return the budget of each report."""
         each = 1
         if spec.domain.unit == "person":
             each = self.reports_per_person(budget.epsilon, spec.domain.max_records_per_person)
@@ -152,7 +152,7 @@ class LocalMechanism(Mechanism):
         rng: Randomness,
         folder: Path | None = None,
     ) -> Iterator[Reports]:
-        """The reports of the records of all parts; `collection.collect` takes their order away."""
+        """Yield the reports of the records of all parts, still in order; `collect` shuffles them."""
         plan = self.plan(spec, budget)
         if spec.domain.unit == "person":
             parts = sample_records(parts, plan.per_person, source=rng.noise)
@@ -161,15 +161,15 @@ class LocalMechanism(Mechanism):
             yield Reports(answers.columns, events, claim(events, budget, self.accountant), answers.asked)
 
     def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
-        """The reports of these records, in memory."""
+        """Return the reports of these records, in memory."""
         parts = list(self.reports([records], spec, budget, rng))
         columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
         return replace(parts[0], columns=columns)
 
     def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """A mixture from the answers, and the shares of the attributes' values."""
+        """Fit a mixture to the answers, and estimate the shares of the attributes' values."""
         if not len(view):
-            raise UserError(f"{spec.domain.dataset}: there is no report to fit a mixture to.")
+            raise UserError(f"{spec.domain.dataset}: there are no reports, so no mixture can be fitted.")
         plan = self.plan(spec, budget)
         own = {
             name: values for name, values in view.columns.items() if not name.startswith(attributes.PREFIX)
@@ -181,22 +181,22 @@ class LocalMechanism(Mechanism):
 
 
 def expected_units(domain: Domain) -> int:
-    """A public number of units: records, or people, of whom there are at least as many as their limit allows."""
+    """Return the public number of units: records, or persons (at least rows / limit)."""
     if domain.unit == "record":
         return domain.rows
     return domain.persons or math.ceil(domain.rows / domain.max_records_per_person)
 
 
-TYPICAL_SHARE = 1 / 8  # of an answer that is worth knowing
+TYPICAL_SHARE = 1 / 8  # of an answer that is worth estimating
 
 
 def responses_per_person(epsilon: float, limit: int) -> int:
-    """The number j of responses at ε/j that tells most about a person, from public values alone.
+    """Return the number j of responses at ε/j that tells most about a person, from public values only.
 
-    One unary response of a person drawn at random estimates a share s with variance V(ε) + 2s - s², where
-    V(ε) = 4 e^ε / (e^ε - 1)² = 1 / sinh²(ε/2) (Wang, Blocki, Li, Jha 2017); a hashed one with nearly the same.
-    Responses for different records of a person, taken as independent, divide it by their number. One is best up to
-    ε = 5.
+    One unary response of a person drawn at random estimates a share s with variance V(ε) + 2s - s², where V(ε) = 4 e^ε
+    / (e^ε - 1)² = 1 / sinh²(ε/2) (Wang, Blocki, Li, Jha 2017). A hashed response has nearly the same variance.
+    Responses for different records of a person, taken as independent, divide it by their number. One response is best
+    up to ε = 5.
     """
 
     def variance(responses: int) -> float:
@@ -207,7 +207,7 @@ def responses_per_person(epsilon: float, limit: int) -> int:
 
 
 def decode_reports(column: np.ndarray, report: np.dtype) -> np.ndarray:
-    """A column of reports as the type in which they were made: a file gives rows of bytes for other than numbers."""
+    """Return a column of reports in its original type. A file stores reports other than numbers as rows of bytes."""
     column = np.ascontiguousarray(column)
     if report.names is not None and column.dtype == np.uint8:
         return column.view(report)[:, 0]
@@ -222,7 +222,7 @@ def write_reports(
     rng: Randomness,
     writer: PrivateWriter,
 ) -> tuple[Reports, int]:
-    """Write the reports of all parts in an order that tells nothing; what they cost comes back, and their number."""
+    """Write the reports of all parts in a uniformly random order. Return their cost and their number."""
     with open_shuffler(spec.domain.rows, rng.noise, writer.folder) as shuffler:
         said = collect(mechanism, parts, spec, budget, rng, shuffler)
         for columns in shuffler.parts():
@@ -238,19 +238,21 @@ def collect(
     rng: Randomness,
     shuffler: Shuffler,
 ) -> Reports:
-    """The reports of all parts go into the shuffler; what they cost comes back, without rows.
+    """Put the reports of all parts into the shuffler. Return their cost, without rows.
 
-    A report costs its own record's budget and no other's, so the ledger of one part is that of all.
+    A report spends the budget of its own record and of no other, so the ledger of one part is the ledger of all.
     """
     said: Reports | None = None
     for reports in mechanism.reports(filter(len, parts), spec, budget, rng, shuffler.folder):
         if said is not None and list(said.events) != list(reports.events):
             raise UserError(
-                f"{type(mechanism).__name__}: two parts of the records spent differently; "
-                "this is a defect of the mechanism."
+                f"{type(mechanism).__name__}: two parts of the records spent differently. "
+                "This is a defect of the mechanism; please report it."
             )
         said = reports
         shuffler.add(reports.columns)
     if said is None:
-        raise UserError(f"{spec.domain.dataset}: there is no training record to report.")
+        raise UserError(
+            f"{spec.domain.dataset}: there are no training records, so there is nothing to report."
+        )
     return Reports({}, said.events, said.claim, said.asked)

@@ -1,8 +1,8 @@
 """Gaussian input perturbation: each record adds Gaussian noise to itself before anyone stores it.
 
-Privacy. A record lies in the public box, so replacing it moves its row by at most the box's L2 diameter
-Δ = ‖upper - lower‖ ≤ 2 and no other row at all. Noise N(0, (Δ/μ)² I) with the largest μ whose exact profile
-stays under (ε, δ) (Balle and Wang 2018, Theorem 8) makes the row (ε, δ)-LDP for every ε > 0.
+Privacy. A record lies in the public box. Replacing it moves its row by at most the L2 diameter Δ = ‖upper - lower‖ ≤ 2
+of the box, and moves no other row. Noise N(0, (Δ/μ)² I) with the largest μ whose exact profile stays under (ε, δ)
+(Balle and Wang 2018, Theorem 8) makes the row (ε, δ)-LDP for every ε > 0.
 """
 
 import numpy as np
@@ -19,12 +19,12 @@ from privmix.privacy.noise import NoiseSource
 
 @mechanism_dataclass
 class GaussianInput(InputNoise):
-    """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise), with so many `searches`."""
+    """`fit`: naive (fits the noisy rows) or aware (likelihood through the noise); `searches`: restarts of the fit."""
 
     def perturb(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
     ) -> np.ndarray:
-        """Rows plus Gaussian noise."""
+        """Add Gaussian noise to the rows."""
         return noise.gaussian(
             points,
             sensitivity=diameter(spec.domain),
@@ -36,6 +36,6 @@ class GaussianInput(InputNoise):
         )
 
     def noise_scales(self, spec: Spec, plan: Plan) -> ScaleMixture:
-        """Gaussian noise of deviation Δ/μ on every axis."""
+        """Return Gaussian noise of deviation Δ/μ on every axis."""
         sigma = diameter(spec.domain) / gaussian_mu(plan.budget.epsilon, plan.budget.delta)
         return gaussian_scales(sigma, len(spec.domain.axes))

@@ -1,4 +1,4 @@
-"""Local mechanisms that add noise of known shape to each record, and fits to such rows.
+"""Local mechanisms that add noise of a known distribution to each record, and the fits to such rows.
 
 The fit is post-processing of the reports.
 """
@@ -23,7 +23,7 @@ FitMode = Literal["naive", "aware"]
 
 @mechanism_dataclass
 class InputNoise(LocalMechanism):
-    """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise), with so many `searches`."""
+    """`fit`: naive (fits the noisy rows) or aware (likelihood through the noise); `searches`: restarts of the fit."""
 
     fit_mode: Annotated[FitMode, Field(validation_alias="fit")] = "aware"
     searches: Annotated[int, Field(ge=1)] = 3
@@ -31,33 +31,33 @@ class InputNoise(LocalMechanism):
     def perturb(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
     ) -> np.ndarray:
-        """The rows plus noise; the ledger gets what one row costs."""
+        """Add noise to the rows. The ledger gets the cost of one row."""
         raise NotImplementedError
 
     def noise_scales(self, spec: Spec, plan: Plan) -> ScaleMixture:
-        """The law of that noise, from public values."""
+        """Return the distribution of that noise, from public values."""
         raise NotImplementedError
 
     def answer(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
     ) -> CoordinateReports:
-        """The noisy rows, as reports."""
+        """Return the noisy rows as reports."""
         return report_columns(self.perturb(points, spec, plan, source, ledger))
 
     def model(
         self, answers: CoordinateReports, spec: Spec, plan: Plan, rng: np.random.Generator
     ) -> FitResult:
-        """A mixture of the rows, or of what is behind them."""
+        """Fit a mixture to the rows, or to the records behind them."""
         return fit_rows(answers, spec, self.noise_scales(spec, plan), self.fit_mode, rng, self.searches)
 
 
 def diameter(domain: Domain) -> float:
-    """L2 diameter of the public box."""
+    """Return the L2 diameter of the public box."""
     return float(np.linalg.norm(domain.upper - domain.lower))
 
 
 def report_columns(rows: np.ndarray) -> CoordinateReports:
-    """One column per axis, in single precision: what it rounds off lies far below the noise, and is gone for all."""
+    """Return one column per axis, in single precision. The rounding is far below the noise, and is post-processing."""
     return CoordinateReports({f"y{axis}": rows[:, axis].astype(np.float32) for axis in range(rows.shape[1])})
 
 
@@ -69,16 +69,16 @@ def fit_rows(
     rng: np.random.Generator,
     searches: int,
 ) -> FitResult:
-    """`naive` takes the noisy rows for records; `aware` maximises the likelihood through the noise.
+    """Fit a mixture: `naive` treats the noisy rows as records; `aware` maximises the likelihood through the noise.
 
-    The reports are never clipped: that would bend the noise whose shape `aware` relies on.
+    The reports are never clipped: clipping would change the noise distribution on which `aware` relies.
     """
     axes = range(len(spec.domain.axes))
     rows = np.column_stack([answers.columns[f"y{axis}"] for axis in axes]).astype(np.float64)
     observations = observe(rows)
 
     def naive(number: int) -> FitResult:
-        # As anyone would who takes the rows at face value: no search for what the noise has buried.
+        # A plain fit that takes the rows at face value: no search for structure below the noise.
         return em.fit(observations, number, floor=spec.floor, rng=rng, starts=2, relocations=0)
 
     def aware(number: int) -> FitResult:
@@ -94,5 +94,5 @@ def fit_rows(
         )
 
     read = naive if reading == "naive" else aware
-    # No more Gaussians than reports.
+    # No more components than reports.
     return best_fit(spec, lambda number: read(min(number, len(rows))), records=len(rows))

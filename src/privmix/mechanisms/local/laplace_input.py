@@ -1,8 +1,8 @@
 """Laplace input perturbation: each record adds Laplace noise to itself before anyone stores it.
 
-Privacy. A record lies in the public box, so replacing it moves its row by at most the box's L1 diameter
-Δ = Σ_j (upper_j - lower_j) and no other row at all. Laplace noise of scale Δ/ε on every coordinate makes the row
-ε-LDP (Dwork et al. 2006, Theorem 1). The fit sees the rows alone.
+Privacy. A record lies in the public box. Replacing it moves its row by at most the L1 diameter Δ = Σ_j (upper_j -
+lower_j) of the box, and moves no other row. Laplace noise of scale Δ/ε on every coordinate makes the row ε-LDP (Dwork
+et al. 2006, Theorem 1). The fit sees only the rows.
 """
 
 import numpy as np
@@ -17,18 +17,18 @@ from privmix.privacy.noise import NoiseSource
 
 
 def diameter(spec: Spec) -> float:
-    """L1 diameter of the public box."""
+    """Return the L1 diameter of the public box."""
     return float((spec.domain.upper - spec.domain.lower).sum())
 
 
 @mechanism_dataclass
 class LaplaceInput(InputNoise):
-    """`fit`: naive (a mixture of the noisy rows) or aware (likelihood through the noise), with so many `searches`."""
+    """`fit`: naive (fits the noisy rows) or aware (likelihood through the noise); `searches`: restarts of the fit."""
 
     def perturb(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
     ) -> np.ndarray:
-        """Rows plus Laplace noise."""
+        """Add Laplace noise to the rows."""
         return noise.laplace(
             points,
             sensitivity=diameter(spec),
@@ -40,5 +40,5 @@ class LaplaceInput(InputNoise):
         )
 
     def noise_scales(self, spec: Spec, plan: Plan) -> ScaleMixture:
-        """Laplace noise of scale Δ/ε on every axis."""
+        """Return Laplace noise of scale Δ/ε on every axis."""
         return laplace_scales(diameter(spec) / plan.budget.epsilon, len(spec.domain.axes))

@@ -1,27 +1,27 @@
-"""Planar Laplace noise (geo-indistinguishability): each place moves at random, and hides among the places nearby.
+"""Planar Laplace noise (geo-indistinguishability): each place moves at random and hides among the places nearby.
 
-Privacy. A report is the place plus noise of density ∝ exp(-ε ‖e‖ / within_m), where ‖·‖ is distance on the map. By
-the triangle inequality the densities of a report for two places at distance r differ by a factor of at most
-exp(ε r / within_m) (Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013, §4.1): the budget's ε is for two places
-that are no farther apart than `within_m`, and grows in proportion beyond. The public box has a diameter D, so between
-any two records the report is (ε D / within_m)-LDP and no better, since that ratio is reached. That worst case is what
-the ledger's event holds and every total counts; the claim is for two records whose places are within `within_m` metres
-(`accounting.nearby`), whatever their attributes, each of which has its own share of ε. Where a person is the unit, it
-is for two people all of whose places are. The fit sees the reports alone.
+Privacy. A report is the place plus noise of density ∝ exp(-ε ‖e‖ / within_m), where ‖·‖ is distance on the map. By the
+triangle inequality the densities of a report for two places at distance r differ by a factor of at most exp(ε r /
+within_m) (Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013, §4.1). So the budget's ε is for two places that are at
+most `within_m` apart, and it grows in proportion beyond. The public box has a diameter D. Between any two records the
+report is (ε D / within_m)-LDP and no better, because that ratio is reached. The event in the ledger holds this worst
+case, and every total counts it. The claim is for two records whose places are within `within_m` metres
+(`accounting.nearby_events`), with any attributes; each attribute has its own share of ε. If a person is the unit, the
+claim is for two persons all of whose places are within this distance. The fit sees only the reports.
 
 Metres. Distance on the map is in the normalised coordinates, where a degree of longitude counts as at the middle
 latitude φ₀ of the public box. Two places d metres apart are at most d / 110,574 degrees of latitude apart (no degree of
 the ellipsoid is shorter), and on one parallel φ at most cos φ₀ / cos φ times as far on the map as at φ₀. The noise is
-scaled for the worst such φ of the box, so that the claim holds in true metres; but for latitudes beyond 70°, where
-near places may count as far apart without limit, as they do on the two sides of the antimeridian. `map_note` says so
-wherever the box reaches there, in the model and in the file of reports. A release rounds places to its lattice first;
-that is paid for at `within_m` and beyond, while the loss of places closer than that goes down a little less than their
-distance.
+scaled for the worst such φ of the box, so the claim holds in true metres. There are two exceptions: latitudes beyond
+70°, where near places may count as far apart without limit, and places on the two sides of the antimeridian. If the box
+reaches there, `map_note` says so in the model and in the file of reports. A release first rounds places to its lattice.
+The noise pays for this at `within_m` and beyond; the loss of closer places falls a little less than their distance.
 
-Use it where places must stay roughly right, such as counts by district, and where whoever receives them may know the
-town but not the street. It is not local differential privacy at ε: a report tells far places apart. Exact but for the
-scale mixture through which the fit sees the noise, and, in a release, the acceptance step of its sampler
-(`privacy.exact`).
+When to use it: if places must stay roughly right, such as counts by district, and if the recipient may know the town
+but not the street. It is not local differential privacy at ε: a report tells far places apart.
+
+Approximations. The fit sees the noise through a scale mixture. In a release, the acceptance step of the sampler is
+approximate (`privacy.exact`). Everything else is exact.
 """
 
 import math
@@ -43,13 +43,13 @@ from privmix.privacy.ledger import Event, Ledger, PlanarLaplace
 from privmix.privacy.noise import NoiseSource
 
 SHORTEST_DEGREE = 110_574.0  # metres of a degree of latitude at the equator (WGS 84)
-LONGEST_DEGREE = 111_694.0  # and at a pole
-POLAR = 70.0  # degrees of latitude up to which the claim holds
+LONGEST_DEGREE = 111_694.0  # metres of a degree of latitude at a pole
+POLAR = 70.0  # degrees of latitude up to which the claim holds in metres
 
 
 @mechanism_dataclass
 class PlanarLaplaceInput(InputNoise):
-    """`within_m`: ε is for two places so many metres apart; `fit`, `searches`: as for `laplace_input`."""
+    """`within_m`: ε is for two places this many metres apart; `fit`, `searches`: as for `laplace_input`."""
 
     trust: ClassVar[Trust] = "distance"
 
@@ -58,7 +58,7 @@ class PlanarLaplaceInput(InputNoise):
     def perturb(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
     ) -> np.ndarray:
-        """Places plus planar Laplace noise."""
+        """Add planar Laplace noise to the places."""
         return noise.planar_laplace(
             points,
             epsilon=plan.budget.epsilon,
@@ -72,16 +72,16 @@ class PlanarLaplaceInput(InputNoise):
         )
 
     def noise_scales(self, spec: Spec, plan: Plan) -> ScaleMixture:
-        """Planar Laplace noise for places that are `within_m` apart."""
+        """Return planar Laplace noise for places that are `within_m` apart."""
         return planar_laplace_scales(self.within(spec.domain) / plan.budget.epsilon)
 
     def remarks(self, events: Sequence[Event], spec: Spec, plan: Plan) -> list[str]:
-        """What the noise promises, near and far, and where the map is wrong."""
+        """Return notes on the guarantee, near and far, and on errors of the map."""
         place = next(event for event in events if isinstance(event, PlanarLaplace))
         return [promise(place), *map_note(spec.domain), *super().remarks(events, spec, plan)]
 
     def within(self, domain: Domain) -> float:
-        """How far apart on the map places can be that are truly `within_m` apart, in normalised units."""
+        """Return the largest distance on the map of places that are `within_m` apart, in normalised units."""
         latitude, longitude = map_axes(domain)
         farthest = min(max(abs(latitude.lower), abs(latitude.upper)), POLAR)
         stretch = max(1.0, longitude.scale / latitude.scale / math.cos(math.radians(farthest)))
@@ -89,19 +89,19 @@ class PlanarLaplaceInput(InputNoise):
         if within >= diameter(domain):
             widest = diameter(domain) / latitude.scale / stretch * SHORTEST_DEGREE
             raise MechanismFailure(
-                f"within_m = {self.within_m:g} is no less than the whole public box of {domain.dataset}, "
-                f"{widest:,.0f} m from corner to corner; give a smaller distance, or use laplace_input, "
-                "which hides a record in all of it."
+                f"within_m = {self.within_m:g} is not smaller than the public box of {domain.dataset}, which measures "
+                f"{widest:,.0f} m from corner to corner; set a smaller distance, or use laplace_input, "
+                "which hides a record in the whole box."
             )
         return within
 
 
 def map_axes(domain: Domain) -> tuple[Axis, Axis]:
-    """The latitude and the longitude, or MechanismFailure where the records are not places and nothing else."""
+    """Return the latitude and the longitude; raise MechanismFailure if the coordinates are not exactly these two."""
     axes = {axis.geographic: axis for axis in domain.axes}
     if len(domain.axes) != 2 or set(axes) != {"latitude", "longitude"}:
         raise MechanismFailure(
-            f"planar_laplace needs a latitude and a longitude and no other coordinate, and {domain.dataset} has "
+            f"planar_laplace needs a latitude and a longitude and no other coordinate, but {domain.dataset} has "
             f"{', '.join(axis.name for axis in domain.axes)}; choose the coordinates in its catalog entry, "
             "or use laplace_input."
         )
@@ -109,22 +109,22 @@ def map_axes(domain: Domain) -> tuple[Axis, Axis]:
 
 
 def promise(event: PlanarLaplace) -> str:
-    """What a report promises, near and far."""
+    """Return the guarantee of a report, near and far, as a note."""
     return (
-        f"a reported place hides among the places within {event.within_m:,.0f} m (ε = {event.epsilon_within:.4g}) and "
-        f"lies within {event.radius_m:,.0f} m of the true one in 95 % of reports; between any two places of the public "
-        f"box ε is up to {event.epsilon:,.4g}, which is its worth as local privacy"
+        f"A reported place hides among the places within {event.within_m:,.0f} m (ε = {event.epsilon_within:.4g}). "
+        f"It lies within {event.radius_m:,.0f} m of the true one in 95 % of reports. Between any two places in the "
+        f"public box, ε is up to {event.epsilon:,.4g}; this is the guarantee as local differential privacy."
     )
 
 
 def map_note(domain: Domain) -> list[str]:
-    """Where places that are near each other count as far apart, if the public box reaches there."""
+    """Return a note if the public box reaches where the map overstates distances."""
     latitude, longitude = map_axes(domain)
     where = []
     if max(abs(latitude.lower), abs(latitude.upper)) > POLAR:
         where.append(f"beyond {POLAR:g}° of latitude")
     if longitude.upper - longitude.lower > 359:
-        where.append("on the two sides of the antimeridian")
+        where.append("across the antimeridian")
     if not where:
         return []
-    return [f"{' and '.join(where)} places count as farther apart than they are, and hide less"]
+    return [f"The map overstates distances {' and '.join(where)}: nearby places there are protected less."]

@@ -1,28 +1,28 @@
-"""Randomized response on a public grid: each record says in which cell it is, through a frequency oracle.
+"""Randomized response on a public grid: each record reports its cell through a frequency oracle.
 
-Privacy. The grid and the oracle are fixed by public values: the box, the resolution, ε and the expected number of
-reports. A record's cell goes through one channel whose likelihood ratio for any two cells is at most e^ε, whatever the
-report (the classes of `privacy.oracles` have the proof for each), and no other report depends on that record: the
-report is ε-LDP, δ = 0. The draws that decide the hash, the row or the set see no record. Estimating the shares, making
-them non-negative and fitting a mixture to them see the reports and public values alone: post-processing.
+Privacy. Public values fix the grid and the oracle: the box, the resolution, ε and the expected number of reports. A
+record's cell goes through one channel whose likelihood ratio for any two cells is at most e^ε, for any report (the
+classes of `privacy.oracles` have the proof for each). No other report depends on that record. So the report is ε-LDP, δ
+= 0. The draws that decide the hash, the row or the set see no record. Estimating the shares, making them non-negative
+and fitting a mixture to them use only the reports and public values: post-processing.
 
-Oracle. `grr`, `oue`, `olh`, `subset` and `hadamard` are those of `privacy.oracles`; `auto` takes the least variance
-among those whose reports are small whatever the number of cells (`choice.small_for`): the best of all up to 96 cells,
-and above that a few per cent more than the best, while reports stay within 12 bytes and answering takes no longer for
-more cells. `oue` and `subset` may be asked for by name; their reports take up to a bit for each cell.
+Oracle. `grr`, `oue`, `olh`, `subset` and `hadamard` are those of `privacy.oracles`. `auto` takes the least variance
+among those whose reports are small for any number of cells (`choice.small_for`): the best of all up to 96 cells, and
+above that a few per cent more variance than the best. Reports stay within 12 bytes, and answering takes no longer for
+more cells. You can choose `oue` and `subset` by name; their reports take up to a bit for each cell.
 
-Number of cells. A cell's estimated share has a standard deviation s that hardly depends on their number k, where the
-average share is 1/k. More cells are of use only where records are clumped, and the more there are, the more clumped
-they find them: the rule is k^(3/4) s = NOISE. The power and the constant are empirical (held-out likelihood at
-ε = 0.1, 1, 3 on the Gowalla, check-in and Minneapolis data): clumped data would like twice as many cells, evenly
-spread data a quarter of them. No cell is smaller than the resolution.
+Number of cells. The estimated share of a cell has a standard deviation s that hardly depends on the number k of cells,
+while the average share is 1/k. More cells help only if records are clustered, and more cells show more clustering. The
+rule is k^(3/4) s = NOISE. The power and the constant are empirical (held-out likelihood at ε = 0.1, 1, 3 on the
+Gowalla, check-in and Minneapolis data): clustered data would prefer twice as many cells, evenly spread data a quarter
+of them. No cell is smaller than the resolution.
 
-Number of Gaussians. Noise hides structure, and Gaussians beyond it fit the noise: 1, 2, 4, ... up to the wanted number
-are fitted, and Akaike's criterion chooses. It sees the reports alone, so it is free.
+Number of components. Noise hides structure, and too many components fit the noise. So 1, 2, 4, ... up to the requested
+number are fitted, and Akaike's criterion chooses. It sees only the reports, so it is free.
 
-When to use it: as the simple local mechanism to compare with, where places are in the plane. `tree_response` is better
-where records are clumped. Above three coordinates a grid has hardly a cell a side, and above four it is refused: on
-six it did worse than the uniform density at ε = 1.
+When to use it: as a simple local mechanism for comparison, for places in the plane. `tree_response` is better for
+clustered records. Above three coordinates a grid has hardly more than one cell per side, and above four it is refused:
+on six coordinates it was worse than the uniform density at ε = 1.
 """
 
 import functools
@@ -56,32 +56,35 @@ MOST_DIMENSIONS = 4
 
 @dataclass(frozen=True, eq=False)
 class OracleSynopsis(Synopsis):
-    """Counts that are estimated from reports: in all cells together their noise is always more than the records."""
+    """Counts that are estimated from reports. In all cells together, their noise always exceeds the records."""
 
     @property
     def mostly_noise(self) -> bool:
-        """Whether no count stands out: the largest of k normal numbers is about √(2 ln k), and rarely one more."""
+        """Whether no count stands out: the largest of k normal numbers is about √(2 ln k), rarely one more."""
         return float(self.counts.max()) < self.deviation * (math.sqrt(2 * math.log(len(self.counts))) + 1)
 
     @property
     def effective_records(self) -> float:
-        """How many records would leave as much uncertainty: the noise is that of the cells that keep a count."""
+        """The number of records that would leave the same uncertainty; only the noise of cells with a count enters."""
         kept = np.count_nonzero(self.weights())
         return self.size / (1 + kept * self.deviation**2 / self.size) / self.records_per_unit
 
     def criterion(self, fit: FitResult) -> float:
-        """Akaike's (1974), of so many records."""
+        """Return Akaike's criterion (1974) for the effective number of records."""
         return self.effective_records * fit.log_likelihood - fit.mixture.n_parameters()
 
 
 def component_numbers(most: int) -> list[int]:
-    """Numbers of Gaussians to try: 1, 2, 4, ... and the most."""
+    """Return the numbers of components to try: 1, 2, 4, ... and `most`."""
     return [*(2**power for power in range(most.bit_length()) if 2**power < most), most]
 
 
 @functools.cache
 def _cells(mechanism: "RandomizedResponse", most: int, plan: Plan) -> int:
-    """The number of cells. With twice as many an oracle has twice the variance (GRR) or the same: one solution."""
+    """Return the number of cells.
+
+    With twice as many cells an oracle has twice the variance (GRR) or the same, so there is one solution.
+    """
     low, high = 2, most
     while low < high:
         cells = (low + high + 1) // 2
@@ -92,22 +95,22 @@ def _cells(mechanism: "RandomizedResponse", most: int, plan: Plan) -> int:
 
 @mechanism_dataclass
 class RandomizedResponse(LocalMechanism):
-    """`oracle`: how a record says its cell; `searches`: restarts of the fit, which cost no privacy."""
+    """`oracle`: how a record reports its cell; `searches`: restarts of the fit, which cost no privacy."""
 
     oracle: Literal["auto", "grr", "oue", "olh", "subset", "hadamard"] = "auto"
     searches: Annotated[int, Field(ge=1)] = 2
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
-        """As many as tell most."""
+        """Return the number of reports that tells most."""
         return responses_per_person(epsilon, limit)
 
     def channel(self, spec: Spec, plan: Plan) -> tuple[Grid, Oracle]:
-        """The public grid and the oracle that asks for its cells."""
+        """Return the public grid and the oracle that asks for its cells."""
         domain = spec.domain
         if len(domain.axes) > MOST_DIMENSIONS:
             raise MechanismFailure(
-                f"randomized_response works for up to {MOST_DIMENSIONS} coordinates, and {domain.dataset} has "
-                f"{len(domain.axes)}: a grid would have hardly a cell a side; use `laplace_input` instead."
+                f"randomized_response works for up to {MOST_DIMENSIONS} coordinates, but {domain.dataset} has "
+                f"{len(domain.axes)}, and its grid would have too few cells per side; use `laplace_input` instead."
             )
         sides = np.ceil((domain.upper - domain.lower) / domain.resolution)
         finest = min(float(np.prod(np.maximum(sides, 2))), MOST_CELLS)
@@ -117,7 +120,7 @@ class RandomizedResponse(LocalMechanism):
     def answer(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
     ) -> CoordinateReports:
-        """One report for each record."""
+        """Return one report for each record."""
         grid, oracle = self.channel(spec, plan)
         return CoordinateReports(
             {"cell": oracle.perturb(grid.locate(points), source=source, ledger=ledger, label="cell")}
@@ -126,7 +129,7 @@ class RandomizedResponse(LocalMechanism):
     def model(
         self, answers: CoordinateReports, spec: Spec, plan: Plan, rng: np.random.Generator
     ) -> FitResult:
-        """The mixture behind the estimated shares of the cells, of no more Gaussians than they support."""
+        """Fit a mixture to the estimated shares of the cells, with no more components than they support."""
         synopsis = self.synopsis(answers, spec, plan)
         if spec.candidates:
             fit, notes = synopsis.fit(spec, rng=rng, searches=self.searches)
@@ -138,11 +141,13 @@ class RandomizedResponse(LocalMechanism):
         fit, notes = max(found, key=lambda each: synopsis.criterion(each[0]))
         used = fit.mixture.n_components
         if used < spec.n_components:
-            notes.append(f"the reports support {used} of {spec.n_components} Gaussians through this noise")
+            notes.append(
+                f"Because of the noise, the reports support {used} of the {spec.n_components} requested components."
+            )
         return replace(fit, notes=tuple(notes))
 
     def synopsis(self, answers: CoordinateReports, spec: Spec, plan: Plan) -> "OracleSynopsis":
-        """The cells with their unbiased counts of reports."""
+        """Return the cells with their unbiased counts of reports."""
         grid, oracle = self.channel(spec, plan)
         lower, upper = grid.boxes()
         n = len(answers)
@@ -158,6 +163,6 @@ class RandomizedResponse(LocalMechanism):
         )
 
     def oracle_of(self, cells: int, plan: Plan) -> Oracle:
-        """The oracle that asks for one of so many cells."""
+        """Return the oracle that asks for one of `cells` cells."""
         epsilon = plan.budget.epsilon
         return small_for(cells, epsilon) if self.oracle == "auto" else BY_NAME[self.oracle](cells, epsilon)

@@ -1,22 +1,22 @@
-"""Tree response: each record names its part of the public box at one level of a tree of halvings, true or not.
+"""Tree response: each record reports, with noise, its part of the public box at one level of a tree of halvings.
 
-Privacy. The levels are functions of public values (box, resolution, number of reports, ε). Each record draws a level
-that nothing about it enters, and answers with its part at that level through GRR or optimised local hashing, one
-ε-LDP channel: the report is ε-LDP, as `privacy.oracles.survey` shows. No question and no other report depends on it.
-All else is post-processing of the reports: which parts are looked at, the averaging over levels, norm-sub, the fit.
+Privacy. The levels are functions of public values (box, resolution, number of reports, ε). Each record draws a level,
+independently of its values, and answers with its part at that level through GRR or optimised local hashing, one ε-LDP
+channel. The report is ε-LDP, as `privacy.oracles.survey` shows. No question and no other report depends on it.
+Everything else is post-processing of the reports: the choice of parts, the averaging over levels, norm-sub, the fit.
 
-The noise of a hashed answer does not depend on how many parts there are (Wang, Blocki, Li, Jha 2017). So a few levels
-with many times more parts each are better than many levels of halves: more people answer at each. Of the deeper levels,
-up to a thousand million parts, only those are ever looked at which lie in a part that holds a significant share at
-the level above.
+The noise of a hashed answer does not depend on the number of parts (Wang, Blocki, Li, Jha 2017). So a few levels with
+many times more parts each are better than many levels of halves: more persons answer at each level. The deeper levels
+have up to a thousand million parts. Only those parts are evaluated that lie in a part with a significant share at the
+level above.
 
-When to use it: up to three coordinates and nobody to trust with records. It is the most accurate mechanism here that
-asks everybody at once; `adaptive_tree_response` is more accurate and asks in rounds.
+When to use it: for up to three coordinates, if no curator is trusted with the records. It is the most accurate
+mechanism here that asks all persons at once. `adaptive_tree_response` is more accurate and asks in rounds.
 
-What is approximate: records are taken to be spread within their part as `mixture.boxes` says; the variances of
-estimated shares are those of the consistent shares, and siblings are taken as independent (`share_tree`); and the
-parts that are opened were chosen because their estimates were high, which on average they deserve a little less. The
-levels, and what counts as significant, were chosen by held-out likelihood on the Gowalla and Minneapolis data.
+Approximations. Records are taken to be spread within their part as `mixture.boxes` describes. The variances of
+estimated shares are those of the consistent shares, and siblings are taken as independent (`share_tree`). The parts
+that are opened were chosen because their estimates were high, so on average these estimates are a little too high. The
+levels and the significance threshold were chosen by held-out likelihood on the Gowalla and Minneapolis data.
 """
 
 import math
@@ -51,14 +51,14 @@ from privmix.privacy.oracles.survey import (
 )
 
 MOST_DIMENSIONS = 3
-MOST_HALVINGS = 30  # as many parts as an answer may be hashed from
+MOST_HALVINGS = 30  # largest number of parts that an answer can be hashed from, in halvings
 FIRST_HALVINGS = 8  # of the first level, at most
-LEAST_VISIBLE = 4.5  # visible halvings up to which there is one level,
-LEVELS_A_HALVING = 1.2  # and how many more there are for each further one
+LEAST_VISIBLE = 4.5  # visible halvings up to which there is one level
+LEVELS_A_HALVING = 1.2  # further levels for each further visible halving
 HALVINGS = 5  # from each level to the next
-ALONE = 1.5  # halvings more of a level that is the only one
+ALONE = 1.5  # extra halvings if there is only one level
 SIGNIFICANT = 2.5  # standard deviations of an empty part's estimated share
-MOST_OPENED = 100  # parts of a level that are looked into, those with the largest shares
+MOST_OPENED = 100  # parts of a level that are opened: those with the largest shares
 
 
 @mechanism_dataclass
@@ -68,11 +68,11 @@ class TreeResponse(LocalMechanism):
     searches: Annotated[int, Field(ge=1)] = 8
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
-        """As many as tell most."""
+        """Return the number of reports that tells most."""
         return responses_per_person(epsilon, limit)
 
     def questions(self, spec: Spec, plan: Plan) -> tuple[Bisection, list[int], list[SurveyOracle]]:
-        """The halvings of the box, the depth of each level, and the oracle that asks for it."""
+        """Return the halvings of the box, the depth of each level, and the oracle of each level."""
         halving = halvings(spec, "tree_response")
         depths = level_depths(halving.depth, plan)
         return halving, depths, [survey_oracle(1 << depth, plan.budget.epsilon) for depth in depths]
@@ -80,10 +80,10 @@ class TreeResponse(LocalMechanism):
     def answer(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
     ) -> CoordinateReports:
-        """One answer per record, at the level that it drew."""
+        """Return one answer per record, at the level that it drew."""
         halving, depths, oracles = self.questions(spec, plan)
         survey = Survey(
-            np.ones(len(depths)), epsilon=plan.budget.epsilon, source=source, label="level and part"
+            [1.0] * len(depths), epsilon=plan.budget.epsilon, source=source, label="level and part"
         )
         codes, turns = halving.codes(points), survey.deal(len(points), ledger)
         rows = np.empty(len(points), dtype=row_type(oracles))
@@ -96,7 +96,7 @@ class TreeResponse(LocalMechanism):
     def model(
         self, answers: CoordinateReports, spec: Spec, plan: Plan, rng: np.random.Generator
     ) -> FitResult:
-        """The parts with significant shares, opened level by level; consistent shares; a mixture of the leaves."""
+        """Open the parts with significant shares level by level, make shares consistent, and fit the leaves."""
         halving, depths, oracles = self.questions(spec, plan)
         rows = decode_reports(answers.columns["part"], row_type(oracles))
         reports = [unpack_reports(rows, level, oracle) for level, oracle in enumerate(oracles)]
@@ -115,17 +115,17 @@ class TreeResponse(LocalMechanism):
             searches=self.searches,
         )
         if not (tree.estimates[levels == 0] > SIGNIFICANT * noise).any():
-            note = "no part of the first level stands out of the noise: the mixture is mostly noise"
+            note = "No part of the public box stands out from the noise: the mixture is mostly noise."
             return replace(fit, notes=(*fit.notes, note))
         return fit
 
 
 def halvings(spec: Spec, method: str) -> Bisection:
-    """The public halvings of the box."""
+    """Return the public halvings of the box."""
     dimensions = len(spec.domain.axes)
     if dimensions > MOST_DIMENSIONS:
         raise MechanismFailure(
-            f"{method} works for up to {MOST_DIMENSIONS} coordinates, and {spec.domain.dataset} has {dimensions}; "
+            f"{method} works for up to {MOST_DIMENSIONS} coordinates, but {spec.domain.dataset} has {dimensions}; "
             "use `gaussian_input` instead."
         )
     whole = bisect_to_resolution(spec.domain.lower, spec.domain.upper, spec.domain.resolution)
@@ -133,11 +133,11 @@ def halvings(spec: Spec, method: str) -> Bisection:
 
 
 def level_depths(deepest: int, plan: Plan) -> list[int]:
-    """The halvings to each level, from public values.
+    """Return the number of halvings of each level, from public values.
 
-    The first has as many parts as can have a share that stands out, up to a limit. Where that is few there are few
-    levels too: each takes people from the others, and only a share that stands out is ever seen in the deeper ones.
-    Where a second one would be finer than the resolution it is at the resolution.
+    The first level has as many parts as can have a share that stands out, up to a limit. If these are few, there are
+    few levels too: each level takes persons from the others, and the deeper levels only show shares that stand out. If
+    a second level would be finer than the resolution, it is at the resolution.
     """
     visible = visible_halvings(plan)
     levels = 1 + max(0, round(LEVELS_A_HALVING * (visible - LEAST_VISIBLE)))
@@ -149,7 +149,7 @@ def level_depths(deepest: int, plan: Plan) -> list[int]:
 
 
 def visible_halvings(plan: Plan) -> float:
-    """log₂ 1/σ, where σ is the noise of an empty part's share if all people answered one question."""
+    """Return log₂ 1/σ, where σ is the noise of an empty part's share if all persons answered one question."""
     oracle = survey_oracle(1 << 20, plan.budget.epsilon)
     return -math.log2(oracle.cell_deviation(max(plan.reports, 1)))
 
@@ -157,9 +157,9 @@ def visible_halvings(plan: Plan) -> float:
 def expand_tree(
     depths: list[int], oracles: list[SurveyOracle], reports: list[np.ndarray], plan: Plan
 ) -> tuple[np.ndarray, np.ndarray, ShareTree]:
-    """The parts that are looked at, as codes and levels, and the tree of their estimated shares.
+    """Return the evaluated parts, as codes and levels, and the tree of their estimated shares.
 
-    A level where nobody answered is left out; without the first, nothing is known.
+    A level without answers is skipped. Without answers at the first level, nothing is known.
     """
     if not len(reports[0]):
         return uniform_tree(1 << depths[0])
@@ -187,7 +187,7 @@ def expand_tree(
 
 
 def uniform_tree(parts: int) -> tuple[np.ndarray, np.ndarray, ShareTree]:
-    """The same where there are no answers: equal shares, as uncertain as they are large."""
+    """Return the same for no answers: equal shares, as uncertain as they are large."""
     equal = np.full(parts, 1 / parts)
     return (
         np.arange(parts),
@@ -197,7 +197,7 @@ def uniform_tree(parts: int) -> tuple[np.ndarray, np.ndarray, ShareTree]:
 
 
 def run_support(oracle: SurveyOracle, reports: np.ndarray, starts: np.ndarray, length: int) -> np.ndarray:
-    """How many reports support each of the answers of some runs."""
+    """Return the number of reports that support each answer of some runs."""
     if isinstance(oracle, GeneralizedResponse):
         return oracle.support(reports)[starts[:, None] + np.arange(length)]
     return oracle.support_of_runs(reports, starts, length)

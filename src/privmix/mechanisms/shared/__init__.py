@@ -1,1 +1,1 @@
-"""What several mechanisms share: partitions, synopses, noisy moments, reports and their order."""
+"""Parts that several mechanisms share: partitions, synopses, noisy moments, reports and their order."""

@@ -1,8 +1,8 @@
-"""Categorical attributes beside the coordinates: each is reported by generalised randomised response.
+"""Categorical attributes: each attribute is reported by generalised randomised response.
 
 Every attribute of a report gets the same ε, and the ε of all attributes of a report add up (basic composition). The
-shares of the values are estimated without bias from the reports only, with three intervals: exact, normal and
-Chebyshev's.
+shares of the values are estimated without bias, from the reports only. Each share has three intervals: exact, normal
+and Chebyshev's.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ PREFIX = "a_"
 def answer(
     codes: Mapping[str, np.ndarray], domain: Domain, epsilon: float, source: NoiseSource, ledger: Ledger
 ) -> dict[str, np.ndarray]:
-    """A column of answers for each attribute; none where nothing may be spent on them."""
+    """Return a column of answers for each attribute; no columns if ε is 0."""
     return {
         PREFIX + attribute.name: _oracle(attribute, epsilon).perturb(
             codes[attribute.name], source=source, ledger=ledger, label=PREFIX + attribute.name
@@ -34,9 +34,10 @@ def answer(
 def proportions(
     columns: Mapping[str, np.ndarray], domain: Domain, epsilon: float, per_person: int
 ) -> list[Proportion]:
-    """The unbiased share of each value of each attribute that was asked, with its 95 % intervals.
+    """Estimate the share of each value of each reported attribute, without bias, with 95 % intervals.
 
-    Several reports of one person may be of one record, and are at worst worth one: intervals are as for one each.
+    Several reports of one person may be about the same record. In the worst case they are worth one report, so
+    intervals assume one report per person.
     """
     return [
         estimate

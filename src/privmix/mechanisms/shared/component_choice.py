@@ -1,23 +1,23 @@
-"""The choice of the number of Gaussians, for mechanisms that need it before they measure anything.
+"""The choice of the number of components, for mechanisms that need the number before they measure anything.
 
-If the configuration lists several numbers of Gaussians, one must be chosen. A mechanism that fits a mixture to its own
+If the configuration lists several numbers of components, one must be chosen. A mechanism that fits a mixture to its own
 measurements or to reports chooses among its fits at no cost (`base.best_fit`). The other mechanisms need the number
-before they measure anything; for them `choose_components` spends a part of the budget.
+before they measure anything. For them `choose_components` spends a part of the budget.
 
-`choose_components` assigns the units (records, or people with all their records) to blocks at random. A block fits
-every candidate to one half of itself and scores it on the other half: 1 minus the log-density per record that it loses
-to the best candidate, where the loss is capped at LARGEST_LOSS. The scores of all blocks are added up, and the
-exponential mechanism chooses.
+`choose_components` assigns the units (records, or persons with all their records) to blocks at random. A block fits
+every candidate to one half of its records and scores it on the other half. The score is 1 minus the loss. The loss is
+how far the log-density per record is below that of the best candidate, capped at LARGEST_LOSS. The scores of all blocks
+are added up, and the exponential mechanism chooses.
 
-Privacy. Give two neighbouring datasets the same draws for the units that they share (`noise.partition`): they differ in
-one block, whether a unit is added, removed or replaced, and however many records it has. Everything a block computes
-comes from its own records, public values and randomness that is independent of the records. So only the scores of one
-block change, each by at most 1. Scores are rounded to whole steps of a lattice that contains 0 and 1, and are added as
-integers, so the rounding of a sum adds nothing. That is the sensitivity of the sums, and the choice is ε-DP
-(`privacy.selection`; the scores are not monotonic). The number of blocks follows from public numbers: as many as
-leave each block enough records for the largest candidate, but at most MOST_BLOCKS.
+Privacy. Give two neighbouring datasets the same draws for the units that they share (`noise.partition`). They differ in
+one block, whether a unit is added, removed or replaced, and whatever its number of records. A block uses only its own
+records, public values and randomness that is independent of the records. So only the scores of one block change, each
+by at most 1. Scores are rounded to whole steps of a lattice that contains 0 and 1, and are added as integers, so the
+rounding of a sum adds nothing. The sums therefore have sensitivity 1, and the choice is ε-DP (`privacy.selection`; the
+scores are not monotonic). The number of blocks follows from public numbers: the largest number that leaves each block
+enough records for the largest candidate, but at most MOST_BLOCKS.
 
-A block is smaller than the dataset, so the choice tends to few Gaussians. Fewer Gaussians also mean less noise. With
+A block is smaller than the dataset, so the choice tends to few components. Fewer components also mean less noise. With
 few blocks the choice is nearly random, and the notes of the model say so.
 """
 
@@ -33,22 +33,22 @@ from privmix.privacy import noise, selection
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.sensitivity import Neighbours
 
-LARGEST_LOSS = 1.0  # nats a record: a candidate that loses more is as bad as any
-RECORDS_A_PARAMETER = 4  # of a block, half of them for the fit
+LARGEST_LOSS = 1.0  # nats per record; larger losses count the same
+RECORDS_A_PARAMETER = 4  # in a block; half of them for the fit
 MOST_BLOCKS = 200
-STARTS, TOLERANCE, ITERATIONS = 2, 1e-3, 100  # a rough fit tells candidates apart
+STARTS, TOLERANCE, ITERATIONS = 2, 1e-3, 100  # a rough fit is enough to compare candidates
 
 
 @dataclass(frozen=True)
 class ComponentCount:
-    """The number of Gaussians, and what a reader should know of the choice."""
+    """The chosen number of components, and notes about the choice for readers."""
 
     number: int
     notes: tuple[str, ...]
 
 
 def block_count(spec: Spec) -> int:
-    """How many blocks, from public numbers."""
+    """Return the number of blocks, from public numbers."""
     d = len(spec.domain.axes)
     parameters = max(spec.candidates) * (1 + d + d * (d + 1) // 2)
     return max(1, min(MOST_BLOCKS, spec.domain.rows // (RECORDS_A_PARAMETER * parameters)))
@@ -64,7 +64,7 @@ def choose_components(
     search: np.random.Generator,
     ledger: Ledger,
 ) -> ComponentCount:
-    """One of the candidates, by the exponential mechanism at this epsilon."""
+    """Choose one of the candidates by the exponential mechanism at this epsilon."""
     points, units = spec.inside(view.points), view.units(neighbours.unit)
     number = block_count(spec)
     block = noise.partition(int(units.max(initial=-1)) + 1, number, source=source)
@@ -80,16 +80,16 @@ def choose_components(
     notes = [spec.choice_note(chosen)]
     if expected_loss(spec, epsilon) > LARGEST_LOSS / 2:
         notes.append(
-            f"That choice is nearly random: too few blocks of records ({number}) to tell the candidates apart "
-            f"at ε = {epsilon:g}."
+            f"This choice is nearly random: {number} {'block' if number == 1 else 'blocks'} of records cannot tell the "
+            f"candidates apart at ε = {epsilon:g}."
         )
     return ComponentCount(chosen, tuple(notes))
 
 
 def expected_loss(spec: Spec, epsilon: float) -> float:
-    """Nats a record that the choice loses at most on average: 2 ln(candidates) / ε over the number of blocks.
+    """Return an upper bound on the average loss of the choice: 2 ln(candidates) / ε over the number of blocks.
 
-    Dwork and Roth 2014, Corollary 3.12 with t = 0, in units of the largest loss.
+    In nats per record. Dwork and Roth 2014, Corollary 3.12 with t = 0, in units of the largest loss.
     """
     return 2 * math.log(len(spec.candidates)) / epsilon / block_count(spec) * LARGEST_LOSS
 
@@ -97,7 +97,7 @@ def expected_loss(spec: Spec, epsilon: float) -> float:
 def score_candidates(
     points: np.ndarray, units: np.ndarray, spec: Spec, search: np.random.Generator
 ) -> np.ndarray:
-    """A block's score of each candidate, in [0, 1]; 0 for what it is too small to fit."""
+    """Score each candidate on one block, in [0, 1]; 0 for a candidate that the block is too small to fit."""
     order = np.unique(units, return_inverse=True)[1]
     training, held_out = points[order % 2 == 0], points[order % 2 == 1]
     densities = np.full(len(spec.candidates), -np.inf)

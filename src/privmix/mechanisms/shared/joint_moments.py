@@ -1,16 +1,15 @@
 """Noisy EM: one joint measurement of all moments of a mixture per iteration, and the M-step from it.
 
 Each record contributes s(x) = (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ)_k, where γ are its responsibilities and z_k its
-position in the coordinates of component k (`mixture.standardised_moments`), both from parameters that are public or
-already measured, and ‖z_k‖ ≤ c. Matrices count by their upper triangle with √2 off the diagonal, so the L2 norm of s
-is that of `privacy.sensitivity.joint`. The sum over records is measured once, with Gaussian noise; the weights a, b,
-e are divided out afterwards. The noise thus follows the scale of each component, and no divisor contains an exact
-count.
+position in the coordinates of component k (`mixture.standardised_moments`). Both come from parameters that are public
+or already measured, and ‖z_k‖ ≤ c. Matrices count by their upper triangle with √2 off the diagonal, so the L2 norm of s
+is that of `privacy.sensitivity.joint`. The sum over records is measured once, with Gaussian noise. The weights a, b, e
+are divided out afterwards. So the noise follows the scale of each component, and no divisor contains an exact count.
 
-Everything after `measure_moments` uses measured and public values only: it is post-processing. In the coordinates of a
-component, where the previous parameters are mean 0 and covariance I, the measured moments give a shift δ and a second
-moment S. The shift is shrunk towards 0 and S towards a multiple of I, that is towards the previous shape: the mode
-under a prior with that centre, whose strength is that of the noise.
+Everything after `measure_moments` uses only measured and public values: it is post-processing. In the coordinates of a
+component, the previous parameters are mean 0 and covariance I. There the measured moments give a shift δ and a second
+moment S. The shift is shrunk towards 0 and S towards a multiple of I, that is, towards the previous shape. This is the
+mode under a prior with that centre, and the strength of the prior is that of the noise.
 """
 
 import math
@@ -31,12 +30,12 @@ from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.sensitivity import Neighbours
 
-NUMBERS = 2**18  # in one array of contributions
+NUMBERS = 2**18  # size of one array of contributions
 
 
 @dataclass(frozen=True)
 class MomentScheme:
-    """What shapes a release, from the number of dimensions alone: the clipping radius and the weights of the blocks."""
+    """The clipping radius and the weights of the blocks of a measurement. They depend on the dimensions only."""
 
     radius: float
     count: float
@@ -44,7 +43,7 @@ class MomentScheme:
     square: float
 
     def sensitivity(self, neighbours: Neighbours) -> float:
-        """L2 sensitivity of the weighted vector."""
+        """Return the L2 sensitivity of the weighted vector."""
         return sensitivity.joint(
             neighbours, radius=self.radius, count=self.count, total=self.total, square=self.square
         )
@@ -52,12 +51,12 @@ class MomentScheme:
 
 @cache
 def scheme(dimensions: int) -> MomentScheme:
-    """The weights a, b, e that minimise the predicted loss of one release, given the radius.
+    """Return the weights a, b, e that minimise the predicted loss of one measurement, given the radius.
 
-    A component of count n loses (half a KL divergence each) ½ var(n)/n² by its weight, ½ d var by its mean and
-    ¼ d(d+1)/2 var by its covariance, the variances being σ²/(a n)², σ²/(b n)², σ²/(e n)² and
-    σ² proportional to a² + b²c² + e²c⁴: Cauchy-Schwarz gives a⁴ : b⁴c² : e⁴c⁴ = ½ : d/2 : d(d+1)/8.
-    They satisfy b² ≤ 2ae, so that replacing a record costs √2 and not 2.
+    A component of count n loses (half a KL divergence each) ½ var(n)/n² by its weight, ½ d var by its mean and ¼
+    d(d+1)/2 var by its covariance. The variances are σ²/(a n)², σ²/(b n)², σ²/(e n)², and σ² is proportional to a² +
+    b²c² + e²c⁴: Cauchy-Schwarz gives a⁴ : b⁴c² : e⁴c⁴ = ½ : d/2 : d(d+1)/8. They satisfy b² ≤ 2ae, so that replacing a
+    record costs √2 and not 2.
     """
     d = dimensions
     radius = max(3.0, math.sqrt(d) + 1.5)
@@ -71,7 +70,7 @@ def scheme(dimensions: int) -> MomentScheme:
 
 @dataclass(frozen=True, eq=False)
 class MomentMeasurement:
-    """Moments with noise, the weights taken off, and the standard deviation of the noise in each kind."""
+    """Noisy moments, divided by their weights, and the standard deviation of the noise in each kind."""
 
     counts: np.ndarray  # (K,)
     sums: np.ndarray  # (K, d)
@@ -91,7 +90,7 @@ def measure_moments(
     ledger: Ledger,
     label: str,
 ) -> MomentMeasurement:
-    """The moments of the records as this mixture sees them, as one Gaussian release."""
+    """Measure the moments of the records, as this mixture sees them, in one Gaussian measurement."""
     shape = scheme(mixture.dimensions)
     if noise.needs_exact_sums(source):
         values = exact_weighted_vector(observations, mixture, shape)
@@ -112,7 +111,7 @@ def measure_moments(
 
 
 def weighted_vector(moments: StandardisedMoments, shape: MomentScheme) -> np.ndarray:
-    """The moments as one weighted vector: what is released."""
+    """Return the moments as one weighted vector: the statistic of the measurement."""
     rows, columns, factor = upper_triangle(moments.sums.shape[1])
     return np.concatenate(
         [
@@ -124,7 +123,7 @@ def weighted_vector(moments: StandardisedMoments, shape: MomentScheme) -> np.nda
 
 
 def exact_weighted_vector(observations: Observations, mixture: Mixture, shape: MomentScheme) -> np.ndarray:
-    """The same vector as the sum of contributions that are rounded to the lattice (`privacy.noise`)."""
+    """Return the same vector as the sum of contributions that are rounded to the lattice (`privacy.noise`)."""
     k, d = mixture.means.shape
     factor = np.tile(upper_triangle(d)[2], k)
     weights = np.concatenate([np.full(k, shape.count), np.full(k * d, shape.total), shape.square * factor])
@@ -157,11 +156,11 @@ def _unpack(values: np.ndarray, mixture: Mixture, shape: MomentScheme, deviation
 
 
 def predicted_loss(rows: int, dimensions: int, n_components: int, mu: float, neighbours: Neighbours) -> float:
-    """KL divergence, in nats per record, that the noise of one release costs when all of a budget of μ-GDP goes to it.
+    """Return the KL divergence (nats per record) that the noise of one measurement with a budget of μ-GDP costs.
 
-    (1/μ²N²)(√½ + c√(d/2) + c²√(d(d+1)/8))² Σ_k 1/π_k, times the square of what unit and relation add, for components of
-    equal weight: Σ 1/π_k = K². It is second order in the noise, and no prediction once it is large. T releases that
-    share the budget cost T times as much each. Public values alone enter.
+    (1/μ²N²)(√½ + c√(d/2) + c²√(d(d+1)/8))² Σ_k 1/π_k, times the square of the factor of unit and relation, for
+    components of equal weight: Σ 1/π_k = K². The formula is of second order in the noise and does not hold if the noise
+    is large. If T measurements share the budget, each costs T times as much. Only public values enter.
     """
     d, shape = dimensions, scheme(dimensions)
     reach = neighbours.difference(1.0, opposed=False)
@@ -169,12 +168,12 @@ def predicted_loss(rows: int, dimensions: int, n_components: int, mu: float, nei
     return (reach * n_components * blocks / (mu * rows)) ** 2
 
 
-SMALLEST = 1e-300  # a divisor that is no zero
+SMALLEST = 1e-300  # keeps divisors away from zero
 
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """Where the iterations led: the average of the later half of the iterates, all of them, and what was released."""
+    """The result of the iterations: the average of the later half of the iterates, all iterates, the measurements."""
 
     mixture: Mixture
     iterates: list[Mixture]
@@ -182,7 +181,7 @@ class Refinement:
 
     @property
     def last(self) -> Mixture:
-        """The last iterate, or the start where there was none."""
+        """The last iterate, or the start if there are no iterations."""
         return self.iterates[-1] if self.iterates else self.mixture
 
 
@@ -198,7 +197,7 @@ def refine(
     ledger: Ledger,
     label: str = "moments",
 ) -> Refinement:
-    """`iterations` joint measurements with Gaussian noise, from a start that is public or already measured."""
+    """Run `iterations` joint measurements with Gaussian noise, from a start that is public or already measured."""
     mixture, iterates, transcript = start, [], []
     for _ in range(iterations):
         released = measure_moments(
@@ -227,9 +226,10 @@ def refine(
 def average_mixtures(
     mixtures: Sequence[Mixture], spec: Spec, shares: Sequence[float] | None = None
 ) -> Mixture:
-    """Iterates of one EM run, whose components keep their numbers, averaged parameter by parameter, by equal shares.
+    """Average the iterates of one EM run parameter by parameter, with equal shares by default.
 
-    Means differ between iterates by noise, so their spread is not added to the covariances.
+    The components of the iterates keep their numbers. Means differ between iterates by noise, so their spread is not
+    added to the covariances.
     """
     return project_to_box(
         np.average([each.weights for each in mixtures], axis=0, weights=shares),
@@ -240,13 +240,13 @@ def average_mixtures(
 
 
 def m_step(mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> Mixture:
-    """The M-step from released moments.
+    """Compute the M-step from measured moments.
 
-    S is taken apart into its level, the mean of its eigenvalues, which has the least noise, and the rest. The level is
-    at least its own noise; of the rest as much is believed as `_believed` says; no eigenvalue is then below what noise
-    alone would make of it, the edge √(2d) τ of the semicircle law for a symmetric matrix with deviation τ on the
-    diagonal and τ/√2 off it, unless the level itself is. Clipping makes a Gaussian record's S smaller by a known
-    factor, which is taken off.
+    S is split into its level, which is the mean of its eigenvalues and has the least noise, and the rest. The level is
+    at least its own noise. The rest is multiplied by `_shrinkage`. No eigenvalue is then below the value that noise
+    alone produces, the edge √(2d) τ of the semicircle law for a symmetric matrix with deviation τ on the diagonal and
+    τ/√2 off it, unless the level itself is lower. Clipping makes the S of a Gaussian record smaller by a known factor,
+    which is divided out.
     """
     d, radius = mixture.dimensions, scheme(mixture.dimensions).radius
     counts = _counts(released, spec, neighbours)
@@ -270,7 +270,7 @@ def m_step(mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours
 
 
 def _counts(released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> np.ndarray:
-    """Counts of at least the size of their noise; where N is public, projected on what sums to it."""
+    """Return counts that are at least as large as their noise; if N is public, projected so that they sum to it."""
     counts = released.counts
     if neighbours.size_is_public:
         counts = counts + (spec.domain.rows - counts.sum()) / len(counts)
@@ -281,11 +281,12 @@ def _counts(released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> 
 
 
 def _shrinkage(values: np.ndarray, deviation: np.ndarray, freedom: float) -> np.ndarray:
-    """The share of each component's values to keep, (K,), where the noise has size s = deviation · √freedom.
+    """Return the share of each component's values to keep, (K,), where the noise has size s = deviation · √freedom.
 
-    The larger of two: 1 - s²/‖v‖², the positive part of James and Stein 1961, which follows a move that
-    is far larger than the noise however large the noise is; and 1/(1 + s), the posterior mean under a prior worth
-    as many records as the noise is, which keeps small moves too where the noise is small, for averaging.
+    The result is the larger of two values. The first is 1 - s²/‖v‖², the positive part of James and Stein 1961. It
+    follows a move that is far larger than the noise, however large the noise is. The second is 1/(1 + s), the posterior
+    mean under a prior worth as many records as the noise. It also keeps small moves, for averaging, if the noise is
+    small.
     """
     size = deviation * math.sqrt(freedom)
     length = np.sqrt(np.square(values).reshape(len(values), -1).sum(axis=1))

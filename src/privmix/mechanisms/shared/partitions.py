@@ -1,7 +1,7 @@
 """Partitions of the public box: a uniform grid, repeated halving, and the leaves of a tree of halvings.
 
-A node of the tree of halvings is a code and a depth. On the line of the codes of the deepest level it is an interval,
-and two nodes are disjoint or one contains the other. Nothing here depends on a record.
+A node of the tree of halvings is a code and a depth. On the line of the codes of the deepest level it is an interval.
+Two nodes are disjoint, or one contains the other. Nothing here depends on a record.
 """
 
 import math
@@ -27,20 +27,20 @@ class Grid:
         return math.prod(self.shape)
 
     def locate(self, points: np.ndarray) -> np.ndarray:
-        """The cell number of each point."""
+        """Return the cell number of each point."""
         share = (points - self.lower) / (self.upper - self.lower)
         index = np.clip((share * self.shape).astype(np.int64), 0, np.array(self.shape) - 1)
         return np.ravel_multi_index(tuple(index.T), self.shape)
 
     def boxes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper corners of all cells, in the order of their numbers."""
+        """Return the lower and upper corners of all cells, in the order of their numbers."""
         index = np.stack(np.unravel_index(np.arange(self.cells), self.shape), axis=1)
         side = (self.upper - self.lower) / self.shape
         return self.lower + index * side, self.lower + (index + 1) * side
 
 
 def cubic_grid(lower: np.ndarray, upper: np.ndarray, cells: float) -> Grid:
-    """The grid of at most so many cells (at least two) whose cells are as cubic as whole numbers allow."""
+    """Return the grid of at most `cells` cells (at least two) whose cells are as cubic as whole numbers allow."""
     sides = upper - lower
     shape = np.ones(len(sides), dtype=np.int64)
     shape[np.argmax(sides)] = 2
@@ -59,7 +59,7 @@ def _split(shape: np.ndarray, axis: int) -> np.ndarray:
     return finer
 
 
-MOST_BITS = 30  # halvings of one axis: beyond, a part is smaller than any resolution in use
+MOST_BITS = 30  # halvings of one axis; more would make parts smaller than any resolution in use
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +76,9 @@ class Bisection:
         return len(self.axes)
 
     def codes(self, points: np.ndarray) -> np.ndarray:
-        """The node of the last level that holds each point, as the bits of the turns that lead to it.
+        """Return the node of the last level that holds each point, as the bits of the turns that lead to it.
 
-        A point on a cut belongs to the upper part, one on the upper edge of the box to the last.
+        A point on a cut belongs to the upper part. A point on the upper edge of the box belongs to the last part.
         """
         bits = np.bincount(self.axes, minlength=len(self.lower))
         share = (points - self.lower) / (self.upper - self.lower)
@@ -90,7 +90,7 @@ class Bisection:
         return codes
 
     def boxes(self, codes: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper corners of nodes."""
+        """Return the lower and upper corners of nodes."""
         place = np.zeros((len(codes), len(self.lower)))
         parts = np.ones_like(place)
         for level, axis in enumerate(self.axes):
@@ -102,7 +102,7 @@ class Bisection:
 
 
 def bisect_to_resolution(lower: np.ndarray, upper: np.ndarray, resolution: np.ndarray) -> Bisection:
-    """Halvings of the longest side, counted in units of the resolution, until no side is longer than that."""
+    """Halve the longest side, in units of the resolution, until no side is longer than the resolution."""
     sides = (upper - lower) / resolution
     bits = np.minimum(np.ceil(np.log2(np.maximum(sides, 1.0)) - 1e-9), min(MOST_BITS, DEEPEST // len(sides)))
     axes = []
@@ -132,12 +132,12 @@ class Partition:
         return len(self.nodes[0])
 
     def locate(self, codes: np.ndarray) -> np.ndarray:
-        """The number of the part that holds each code of the deepest level."""
+        """Return the number of the part that holds each code of the deepest level."""
         own, depths = self.nodes
         return np.searchsorted(own << (self.deepest - depths), codes, side="right") - 1
 
     @classmethod
     def even(cls, depth: int, deepest: int) -> "Partition":
-        """All nodes of one depth."""
+        """Return the partition into all nodes of one depth."""
         splits = [np.full(1 << level, level < depth) for level in range(depth + 1)]
         return cls(TreeShape(0, tuple(splits)), deepest)

@@ -1,10 +1,10 @@
 """A cheap private reference: the rough position of the components, for mechanisms that refine a mixture.
 
 Privacy. In up to three dimensions it is one Gaussian measurement of a histogram on a grid that public values fix
-(`sensitivity.counts`); everything after it (merging cells that do not stand out from the noise, the fit to them as
-boxes) is post-processing. In more dimensions a grid is empty, and it is ROUNDS joint measurements of standardised
-moments from a public start, each at an equal part of the same μ² (`joint_moments.refine`); together they are one
-Gaussian measurement of the given noise multiplier (Dong, Roth, Su 2022, Corollary 2).
+(`sensitivity.counts`). Everything after it is post-processing: merging cells that do not stand out from the noise, and
+the fit to them as boxes. In more dimensions most cells of a grid are empty. There the reference is ROUNDS joint
+measurements of standardised moments from a public start, each at an equal part of the same μ² (`joint_moments.refine`).
+Together they are one Gaussian measurement of the given noise multiplier (Dong, Roth, Su 2022, Corollary 2).
 """
 
 import math
@@ -37,7 +37,7 @@ def fit_reference(
     rng: Randomness,
     ledger: Ledger,
 ) -> Mixture:
-    """A mixture of the wanted number of components, at the cost of one Gaussian measurement."""
+    """Fit a mixture of the requested number of components, at the cost of one Gaussian measurement."""
     if len(spec.domain.axes) <= GRID_DIMENSIONS:
         return _from_grid(points, spec, neighbours, noise_multiplier, rng, ledger)
     return refine(
@@ -61,7 +61,7 @@ def _from_grid(
     rng: Randomness,
     ledger: Ledger,
 ) -> Mixture:
-    """The fit to the cells whose noisy counts stand out; the public start where none does."""
+    """Fit the cells whose noisy counts stand out; return the public start if there are too few."""
     reach = sensitivity.counts(neighbours).l2
     deviation = noise_multiplier * reach
     grid = cubic_grid(
@@ -80,7 +80,7 @@ def _from_grid(
     lower, upper, weights = significant_boxes(grid, counts, deviation)
     if len(weights) < spec.n_components:
         return em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
-    # What is missing of the public number of records is somewhere, too thin to stand out.
+    # The rest of the public number of records is too thin to stand out: it may be anywhere in the box.
     boxes = observe_boxes(
         np.vstack([lower, spec.domain.lower]),
         np.vstack([upper, spec.domain.upper]),
@@ -93,10 +93,10 @@ def _from_grid(
 def significant_boxes(
     grid: Grid, counts: np.ndarray, deviation: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Boxes whose noisy counts stand out from the noise, and those counts: single cells first, then what is left of
-    cells twice as wide, and so on up to the whole grid.
+    """Return the boxes whose noisy counts stand out from the noise, and these counts.
 
-    Of n boxes of pure noise the largest stays below √(2 ln n) deviations more often than not.
+    Single cells come first, then the rest in cells twice as wide, and so on up to the whole grid. Of n boxes of pure
+    noise, the largest stays below √(2 ln n) deviations more often than not.
     """
     shape, side = np.array(grid.shape), (grid.upper - grid.lower) / grid.shape
     place = np.stack(np.unravel_index(np.arange(grid.cells), grid.shape), axis=1)
@@ -120,7 +120,7 @@ def significant_boxes(
 
 
 def mixture_values(mixture: Mixture) -> dict[str, Any]:
-    """A mixture as plain values, for a transcript."""
+    """Return a mixture as plain values, for a transcript."""
     return {
         "weights": mixture.weights.tolist(),
         "means": mixture.means.tolist(),

@@ -1,16 +1,16 @@
 """Noisy shares of the nodes of a tree, made consistent, and the mixture fitted to them. All of it is post-processing.
 
-Every node has an unbiased estimate of its share with a known variance. The best linear estimates under which
-children add up to their parent take two passes. Upwards, the estimate of a node is averaged with the sum of the
-estimates of its children by inverse variances. Downwards, the difference between a parent and the sum of its children
-is distributed over the children in proportion to their variances (Hay, Rastogi, Miklau, Suciu 2010, §4.1, with unequal
-variances as in Cormode, Kulkarni, Srivastava 2019). On the way down the shares of siblings are made non-negative by
-norm-sub: the nearest non-negative shares of the same sum. The nodes of several partitions form one tree too
-(`NodeEstimates`), because two nodes are disjoint or one contains the other.
+Every node has an unbiased estimate of its share with a known variance. The best linear estimates under which children
+add up to their parent take two passes. Upwards, the estimate of a node is averaged with the sum of the estimates of its
+children by inverse variances. Downwards, the difference between a parent and the sum of its children is distributed
+over the children in proportion to their variances (Hay, Rastogi, Miklau, Suciu 2010, §4.1, with unequal variances as in
+Cormode, Kulkarni, Srivastava 2019). On the way down the shares of siblings are made non-negative by norm-sub: the
+nearest non-negative shares with the same sum. The nodes of several partitions also form one tree (`NodeEstimates`),
+because two nodes are disjoint or one contains the other.
 
-What is approximate: siblings are treated as independent, and are not. GRR makes all answers to a question sum to one;
-a linear hash is independent for two answers, not for three. So the variance of a sum of children, and with it the
-weights and the combined variances, are close and not exact; single estimates and their variances are exact.
+Approximations. Siblings are treated as independent, but they are not. GRR makes all answers to a question sum to one. A
+linear hash is independent for two answers, not for three. So the variance of a sum of children is close but not exact,
+and so are the weights and the combined variances. Single estimates and their variances are exact.
 """
 
 from collections.abc import Sequence
@@ -27,17 +27,17 @@ from privmix.mixture.model import FitResult
 from privmix.privacy.oracles import Oracle
 from privmix.privacy.privtree import TreeShape, halves
 
-FINER = 3  # halvings of a part that holds enough to be looked into
-SIZES = 6  # numbers of Gaussians tried
-PENALTY = 1.5  # of a parameter: between 1 (Akaike 1974) and what Schwarz's criterion (1978) has here, 2 to 3
+FINER = 3  # further halvings of a part that holds enough
+SIZES = 6  # numbers of components to try
+PENALTY = 1.5  # per parameter: between 1 (Akaike 1974) and the 2 to 3 of Schwarz's criterion (1978) here
 
 
 @dataclass(frozen=True, eq=False)
 class ShareEstimates:
-    """What the reports to one question say of some of its answers."""
+    """The estimated shares of some answers to one question."""
 
     oracle: Oracle
-    estimates: np.ndarray  # of their shares
+    estimates: np.ndarray  # of the shares
     reports: int
     per_person: int = 1
 
@@ -45,14 +45,14 @@ class ShareEstimates:
     def from_support(
         cls, oracle: Oracle, support: np.ndarray, reports: int, per_person: int
     ) -> "ShareEstimates":
-        """From how many of the reports support each answer."""
+        """Estimate the shares from the number of reports that support each answer."""
         return cls(oracle, oracle.debias(support / max(reports, 1)), reports, per_person)
 
     def variances(self, shares: np.ndarray) -> np.ndarray:
-        """Of the estimates, if the shares were these: by the noise of the reports, and by whom they are from.
+        """Return the variances of the estimates if these were the shares: from noise and from sampling of persons.
 
-        Several reports of a person tell of the others no more than one. Even without noise, the share of so many
-        people is not known better than to one of them.
+        Several reports of a person carry no more information about other persons than one report. Even without noise,
+        the share of n persons is not known better than to one of them.
         """
         people = max(self.reports / self.per_person, 1.0)
         noise = self.oracle.variance(self.reports, shares)
@@ -61,7 +61,7 @@ class ShareEstimates:
 
 @dataclass(frozen=True, eq=False)
 class ShareTree:
-    """Nodes with their estimates, parents before their children; the nodes without parent make up the whole."""
+    """Nodes with their estimates, parents before their children. The nodes without a parent make up the whole."""
 
     parents: np.ndarray  # (n,) index of the parent, -1 for none
     estimates: np.ndarray  # (n,)
@@ -71,11 +71,11 @@ class ShareTree:
     def pool(
         cls, parents: np.ndarray, nodes: Sequence[np.ndarray], told: Sequence[ShareEstimates]
     ) -> "ShareTree":
-        """What several questions say of the nodes, where `nodes` are those that each tells of.
+        """Combine the estimates of several questions. `nodes` has the nodes that each question covers.
 
-        The estimates of one node are averaged by inverse variances. The variance of a single estimate is not taken
-        from that estimate: a low one would have a low variance, and weigh too much. It is first that of equal shares
-        of all answers, then that of the consistent shares which follow.
+        The estimates of one node are averaged by inverse variances. The variance of a single estimate is not computed
+        from this estimate: a low estimate would have a low variance and too much weight. The variance is first that of
+        equal shares of all answers, and then that of the resulting consistent shares.
         """
         node = np.concatenate(nodes)
         estimates = np.concatenate([each.estimates for each in told])
@@ -91,7 +91,7 @@ class ShareTree:
         return averaged([shares[own] for own in nodes])
 
     def generations(self) -> list[np.ndarray]:
-        """The nodes without parent, their children, and so on."""
+        """Return the nodes without a parent, then their children, and so on."""
         age = np.zeros(len(self.parents), dtype=np.int64)
         found = [np.flatnonzero(self.parents < 0)]
         while len(found[-1]):
@@ -101,7 +101,7 @@ class ShareTree:
         return found[:-1]
 
     def subtree_estimates(self) -> tuple[np.ndarray, np.ndarray]:
-        """Each node's best estimate from itself and all below it, and its variance."""
+        """Return the best estimate of each node from itself and all nodes below it, and its variance."""
         estimates, variances = self.estimates.copy(), self.variances.copy()
         for children in reversed(self.generations()[1:]):
             parents, place = np.unique(self.parents[children], return_inverse=True)
@@ -113,7 +113,7 @@ class ShareTree:
         return estimates, variances
 
     def consistent_shares(self) -> np.ndarray:
-        """Non-negative shares: children add up to their parent, and the first generation to one."""
+        """Return non-negative shares: children add up to their parent, and the first generation to one."""
         estimates, variances = self.subtree_estimates()
         shares = np.zeros(len(estimates))
         for nodes in self.generations():
@@ -148,13 +148,13 @@ class NodeEstimates:
 
     @classmethod
     def pool(cls, asked: Sequence[Partition], said: Sequence[ShareEstimates]) -> "NodeEstimates":
-        """What the rounds say together; one in which nobody answered says nothing, and not all are such."""
+        """Combine all rounds. A round without reports is skipped; at least one round must have reports."""
         heard = [(each, told) for each, told in zip(asked, said, strict=True) if told.reports]
         deepest = asked[0].deepest
         codes, depths = (
             np.concatenate(parts) for parts in zip(*(each.nodes for each, _ in heard), strict=True)
         )
-        # By where a node begins, and a node before those within it.
+        # Sorted by where a node begins; a node comes before the nodes within it.
         key, node = np.unique((codes << (deepest - depths)) * 64 + depths, return_inverse=True)
         begins, depths = key >> 6, key & 63
         nodes = np.split(node, np.cumsum([len(each) for each, _ in heard])[:-1])
@@ -168,10 +168,11 @@ class NodeEstimates:
         return self.tree.consistent_shares()
 
     def next_partition(self, threshold: float, finer: int = FINER) -> Partition:
-        """Parts of at most this share, as far as is known; a larger one that is not known any finer is opened.
+        """Return a partition into parts of at most this share, as far as the estimates tell.
 
-        Within a leaf of the tree the share is taken as uniform. From the whole box downwards each node is halved that
-        holds more than the threshold, and within a leaf that does, all are, some levels on.
+        Within a leaf of the tree the share is taken as uniform. From the whole box downwards, each node that holds more
+        than the threshold is halved. Within a leaf that holds more than the threshold, all nodes are halved for `finer`
+        more levels.
         """
         leaves = self.tree.leaves
         leaves = leaves[np.argsort(self.codes[leaves] << (self.deepest - self.depths[leaves]))]
@@ -194,10 +195,10 @@ class NodeEstimates:
         return Partition(TreeShape(0, tuple(splits)), self.deepest)
 
     def coarsen(self, threshold: float) -> tuple[Partition, np.ndarray, np.ndarray]:
-        """Parts of more than this share as fine as they were asked about, the others as coarse as they may be.
+        """Merge parts below this share; parts above it stay as fine as they were asked about.
 
-        With the share and the variance of each part; the variance of one that was never asked about as such is at
-        most the sum of those within, and is given as that.
+        Return the partition with the share and the variance of each part. A part that was never asked about as such has
+        at most the sum of the variances within it; this sum is returned.
         """
         partition = self.next_partition(threshold, finer=0)
         leaves, (_, spread) = self.tree.leaves, self.tree.subtree_estimates()
@@ -211,7 +212,7 @@ class NodeEstimates:
 
 
 def _holders(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The smallest interval that holds each, -1 for none; intervals are nested, and sorted with holders first."""
+    """Return the smallest interval that contains each, -1 for none. Intervals are nested and sorted, holders first."""
     holders = np.full(len(begins), -1)
     around: list[int] = []
     for number, begin in enumerate(begins):
@@ -234,13 +235,13 @@ def fit_shares(
     rng: np.random.Generator,
     searches: int,
 ) -> FitResult:
-    """The mixture of boxes with noisy shares, of as many Gaussians as they bear out.
+    """Fit a mixture to boxes with noisy shares, with as many components as the shares support.
 
-    Shares that noise alone has made are fitted as well as any others, so the number of Gaussians is the one with the
-    best criterion of Akaike (1974) for as many records as would leave the shares this uncertain. The variances are
-    those before norm-sub, which leaves a share no more uncertain than it is large: n records without noise would leave
-    shares s with variances of s (1 - s) / n. Half a standard deviation of the `noise` in one share, which could be
-    hidden anywhere, is spread over the whole public box: no place is impossible.
+    A fit also follows shares that are only noise. So the number of components is the one with the best criterion of
+    Akaike (1974), for the number of records that would leave the shares this uncertain. The variances are those before
+    norm-sub, which leaves a share no more uncertain than it is large: n records without noise would leave shares s with
+    variances of s (1 - s) / n. Half a standard deviation of the `noise` in one share is spread over the whole public
+    box, because records could be hidden anywhere: no place is impossible.
     """
     records = (1 - np.square(shares).sum()) / np.minimum(variances, np.square(shares)).sum()
     kept = shares > 0
@@ -264,6 +265,9 @@ def fit_shares(
     )
     used = best.mixture.n_components
     if used < most:
-        note = f"through this noise the reports bear out {used} of {most} Gaussians: more would fit the noise"
+        note = (
+            f"Because of the noise, the reports support {used} of the {most} requested components. "
+            "More components would only fit the noise."
+        )
         return replace(best, notes=(*best.notes, note))
     return best

@@ -1,7 +1,7 @@
 """A private synopsis: boxes that fill the public box, each with a noisy count, and the mechanisms that measure one.
 
-The counts are made non-negative by norm-sub, and a mixture is fitted to them as to records that lie somewhere in
-their boxes (`mixture.boxes`). Searches, restarts and the choice of K see the synopsis only: post-processing.
+The counts are made non-negative by norm-sub. A mixture is then fitted to them as to records that lie somewhere in their
+boxes (`mixture.boxes`). Searches, restarts and the choice of K see only the synopsis: they are post-processing.
 """
 
 import base64
@@ -30,20 +30,20 @@ from privmix.privacy.sensitivity import Neighbours
 
 @dataclass(frozen=True, eq=False)
 class Synopsis:
-    """Boxes with released counts, and what is public about their noise."""
+    """Boxes with noisy counts, and the public facts about their noise."""
 
     lower: np.ndarray  # (n, d)
     upper: np.ndarray
-    counts: np.ndarray  # (n,) as released: noisy, some negative
+    counts: np.ndarray  # (n,) noisy, some negative
     deviation: float  # standard deviation of the noise in one count
-    rows: int  # the catalog's number of records,
-    rows_are_exact: bool = False  # which the records have where it is public
-    records_per_unit: int = 1  # how many records may be one person's
-    released: dict[str, Any] = field(default_factory=dict)  # the same as the transcript holds it
+    rows: int  # number of records in the catalog
+    rows_are_exact: bool = False  # whether `rows` is public and exact
+    records_per_unit: int = 1  # largest number of records of one person
+    released: dict[str, Any] = field(default_factory=dict)  # the synopsis in transcript form
 
     @property
     def size(self) -> float:
-        """The number of records: public, or as the counts have it. Not positive where noise has swallowed it."""
+        """The number of records: public, or the sum of the counts, which noise may make zero or negative."""
         return float(self.rows) if self.rows_are_exact else float(self.counts.sum())
 
     @property
@@ -52,7 +52,7 @@ class Synopsis:
         return self.deviation * len(self.counts) >= min(self.size, self.rows)
 
     def weights(self) -> np.ndarray:
-        """Non-negative counts of the same sum. Without any record left, what a uniform density would have."""
+        """Return non-negative counts with the same sum; the counts of a uniform density if the size is not positive."""
         if self.size <= 0:
             volumes = np.prod(self.upper - self.lower, axis=1)
             return volumes / volumes.sum()
@@ -60,17 +60,17 @@ class Synopsis:
 
     @property
     def effective_records(self) -> float:
-        """How many records would leave as much uncertainty without noise.
+        """The number of records that would leave the same uncertainty without noise.
 
-        Noise of variance σ² in each of L counts adds L σ² to the variance N that counts have together, and the
-        records of one person say hardly more than one.
+        Noise of variance σ² in each of L counts adds L σ² to the variance N of all counts together. The records of one
+        person carry hardly more information than one record.
         """
         size = max(self.size, 0.0)
         inflation = 1 + len(self.counts) * self.deviation**2 / max(size, 1.0)
         return size / inflation / self.records_per_unit
 
     def fit(self, spec: Spec, *, rng: np.random.Generator, searches: int) -> tuple[FitResult, list[str]]:
-        """The mixture, of no more Gaussians than boxes hold a count, and what a reader should know about it."""
+        """Fit a mixture with at most as many components as boxes with a positive count. Return it with its notes."""
         weights = self.weights()
         kept = weights > 0
         supported = int(kept.sum())
@@ -90,26 +90,26 @@ class Synopsis:
         notes = list(fit.notes)
         if self.mostly_noise:
             notes.append(
-                f"the noise in the {len(self.counts)} counts is as large as the counts: the mixture is mostly noise"
+                f"The noise in the {len(self.counts)} counts is as large as the counts: the mixture is mostly noise."
             )
         if supported < spec.n_components and not spec.candidates:
             notes.append(
-                f"only {supported} of {len(kept)} boxes hold a positive count, "
-                f"so {supported} of {spec.n_components} Gaussians were fitted"
+                f"Only {supported} of the {len(kept)} parts of the public box have a positive noisy count, "
+                f"so the mixture has {supported} of the {spec.n_components} requested components."
             )
         return fit, notes
 
 
 @mechanism_dataclass
 class SynopsisMechanism(Mechanism):
-    """Measures a synopsis, and nothing else. `searches`: restarts of the fit, which cost no privacy."""
+    """Measures a synopsis and nothing else. `searches`: restarts of the fit, which cost no privacy."""
 
     chooses_components: ClassVar[bool] = True
 
     searches: Annotated[int, Field(ge=1)] = 8
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """One synopsis, then the best mixture that many searches find for it."""
+        """Measure one synopsis, then return the best mixture that many searches find for it."""
         ledger = Ledger()
         synopsis = self.measure(view, spec, budget, rng.noise, ledger)
         fit, notes = synopsis.fit(spec, rng=rng.search, searches=self.searches)
@@ -119,13 +119,13 @@ class SynopsisMechanism(Mechanism):
     def measure(
         self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
     ) -> Synopsis:
-        """The synopsis alone, with all of this budget; every measurement is written into the ledger."""
+        """Measure the synopsis alone, with all of this budget. The ledger gets every measurement."""
         partition, noisy = self.measure_counts(view, spec, budget, source, ledger)
         counts = base64.b64encode(noisy.astype("<f8").tobytes()).decode("ascii")
         return self.replay({**partition, "counts": counts}, spec, budget)
 
     def replay(self, released: dict[str, Any], spec: Spec, budget: Budget) -> Synopsis:
-        """The synopsis, computed from the transcript and public values only."""
+        """Compute the synopsis from the transcript and public values only."""
         neighbours = self.relation(spec)
         lower, upper = self.boxes(released, spec)
         return Synopsis(
@@ -142,20 +142,20 @@ class SynopsisMechanism(Mechanism):
     def measure_counts(
         self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
     ) -> tuple[dict[str, Any], np.ndarray]:
-        """The partition of the public box as the transcript holds it, and the noisy count of each part."""
+        """Return the partition of the public box in transcript form, and the noisy count of each part."""
         raise NotImplementedError
 
     def boxes(self, released: dict[str, Any], spec: Spec) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper corners of the parts of such a partition."""
+        """Return the lower and upper corners of the parts of such a partition."""
         raise NotImplementedError
 
     def deviation(self, neighbours: Neighbours, budget: Budget) -> float:
-        """Standard deviation of the noise in one count."""
+        """Return the standard deviation of the noise in one count."""
         raise NotImplementedError
 
 
 def project_to_simplex(shares: np.ndarray) -> np.ndarray:
-    """Norm-sub: the nearest non-negative shares that sum to one (Wang et al. 2020, §4.2). Post-processing."""
+    """Norm-sub: return the nearest non-negative shares with sum one (Wang et al. 2020, §4.2). Post-processing."""
     ordered = np.sort(shares)[::-1]
     excess = (np.cumsum(ordered) - 1) / np.arange(1, len(shares) + 1)
     kept = np.flatnonzero(ordered > excess)[-1]
