@@ -232,6 +232,8 @@ class Mechanism:
     private: ClassVar[bool] = True
     # Whether `fit` itself chooses among `Spec.candidates`, at no cost beyond what it releases anyway.
     chooses_components: ClassVar[bool] = False
+    # Most coordinates of a dataset that it can fit, or None for any number. A plan makes no jobs beyond it.
+    max_coordinates: ClassVar[int | None] = None
     # Whether `fit_many` fits many subsets of the records side by side, faster than one after another.
     fits_together: ClassVar[bool] = False
 
