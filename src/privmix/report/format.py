@@ -147,7 +147,10 @@ def neighbours(unit: str, relation: str, within_m: float | None = None) -> str:
     return f"{whose} {'replaced by any other' if relation == 'replace_one' else 'added or removed'}"
 
 
-WHOSE_TRUST = {"central": "A curator is trusted", "local": "No curator is trusted"}
+WHOSE_TRUST = {
+    "central": "If you trust one curator with the records",
+    "local": "If records are randomised before anyone collects them",
+}
 TRUST = {
     "central": "Central: a trusted curator holds the records and publishes only the model.",
     "local": "Local: every record is randomised before anyone stores it, so no curator is trusted.",

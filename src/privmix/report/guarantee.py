@@ -46,16 +46,16 @@ def group_privacy(run: RunResults, best: Outcome) -> str | None:
     material = run.materials.get(best.dataset)
     if best.model is None or material is None or material.protects_people or material.most_records == 1:
         return None
-    start = "This protects one record, not one person: the ε of a person's records add up"
+    start = "This protects one record, not one person. The ε of a person's records add up"
     if material.most_records is None:
         return f"{start}."
     privacy, most = best.model.privacy, material.most_records
     whole = privacy.epsilon * most
-    who = f"for whoever has the most here ({count(most, 'record')})"
+    who = f"for the person with the most ({count(most, 'record')})"
     if privacy.delta and math.log(most * privacy.delta) + (most - 1) * privacy.epsilon >= 0:
         return f"{start}, and group privacy promises nothing {who}: δ grows beyond 1."
-    name = ", a protection in name only" if whole > MEANINGLESS else ""
-    return f"{start}, to {plain(whole)} {who}{name}."
+    name = ", which hardly protects" if whole > MEANINGLESS else ""
+    return f"{start}: ε = {plain(whole)} {who}{name}."
 
 
 def why_unlimited(run: RunResults, dataset: str) -> str | None:
