@@ -81,7 +81,7 @@ def test_a_dataset_that_no_mechanism_can_fit_is_refused_with_what_to_do(default)
     broken = {**default, "datasets": ["checkins", "breast_cancer"], "mechanisms": only}
     broken["evaluation"] = {}
     with pytest.raises(
-        UserError, match="no mechanism can fit the 6 coordinates of breast_cancer .*at most 4"
+        UserError, match=r"no mechanism can fit the 6 coordinates of breast_cancer .*at most 4"
     ):
         make_plan(broken)
 

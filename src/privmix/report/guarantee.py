@@ -28,9 +28,19 @@ def auc_ceiling(results: Results, outcome: Outcome) -> float:
     return swap_auc_ceiling(outcome.limiting_epsilon, outcome.claimed_delta, results.relation(*outcome.key))
 
 
+def _units(run: RunResults) -> set[str]:
+    return {o.model.privacy.unit for o in run.outcomes if o.private and o.model and not o.model.failure}
+
+
+def protected_noun(run: RunResults) -> str:
+    """What the models of this run protect, as a noun for a sentence."""
+    units = _units(run)
+    return "one person" if units == {"person"} else "one record or person" if len(units) > 1 else "one record"
+
+
 def protected_unit(run: RunResults) -> str | None:
     """Whom the models of this run protect, in a few words; None where nothing is private."""
-    units = {o.model.privacy.unit for o in run.outcomes if o.private and o.model and not o.model.failure}
+    units = _units(run)
     if units == {"record"}:
         return "one record, not one person"
     if units == {"person"}:

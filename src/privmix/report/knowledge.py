@@ -102,7 +102,9 @@ def advise(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
     worth = verdict(kept)
     if kept is None:
         if results.baseline(best.dataset):
-            return Advice(BADGES["unknown"], "Even the non-private model is no better than the public bounds.")
+            return Advice(
+                BADGES["unknown"], "Even the non-private model is no better than the public bounds."
+            )
         return Advice(BADGES["unknown"], "Add `non_private` to the mechanisms to measure the utility.")
     tried = certain_shares(run, results, best.dataset, best.trust)
     most = _keeping_sentence(tried, GOOD_SHARE)
@@ -115,7 +117,7 @@ def advise(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
     if worth == "fair" or (worth == "unclear" and _surely_useful(kept)):
         return Advice(BADGES["fair"], most)
     if worth == "unclear":
-        return Advice(BADGES["unclear"], most)
+        return Advice(BADGES["unclear"], f"{count(kept.count, 'replicate')}: {utility_range(kept)}. {most}")
     larger = [e for e in _epsilons_keeping(tried, USEFUL_SHARE) if e > best.epsilon]
     if larger:
         return Advice(f"usable from ε = {plain(larger[0])}", most)

@@ -9,7 +9,7 @@ from privmix.report.guarantee import (
     auc_ceiling,
     describe_guarantee,
     group_privacy,
-    protected_unit,
+    protected_noun,
     why_unlimited,
 )
 from privmix.report.knowledge import (
@@ -77,7 +77,7 @@ class AnswerSection(PageSection):
     """The answers for every dataset."""
 
     datasets: tuple[DatasetAnswers, ...]
-    unit: str | None  # whom the models protect
+    unit: str  # what the models protect, in a few words
 
 
 def build(run: RunResults, results: Results) -> AnswerSection:
@@ -93,7 +93,7 @@ def build(run: RunResults, results: Results) -> AnswerSection:
         )
         for name in run.settings.datasets
     )
-    return AnswerSection(datasets, protected_unit(run))
+    return AnswerSection(datasets, protected_noun(run))
 
 
 def describe_left_out(run: RunResults, dataset: str) -> str | None:
@@ -185,7 +185,9 @@ def _tiles(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
         tiles.append(Tile(*exposed))
     if best.audit is not None and best.audit.bounds:
         lower, claimed = three_digits(best.audit.lower), three_digits(best.audit.epsilon)
-        tiles.append(Tile(f"ε ≥ {lower}", f"shown by the audit (game); claimed: ε ≤ {claimed}"))
+        tiles.append(
+            Tile(f"ε\u00a0≥\u00a0{lower}", f"shown by the audit (game); claimed: ε\u00a0≤\u00a0{claimed}")
+        )
     return tuple(tiles)
 
 

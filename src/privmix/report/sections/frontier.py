@@ -253,7 +253,7 @@ def reference_levels(
         if value and math.isfinite(value.mean) and not (baseline and mechanism == baseline.mechanism):
             found.append(Level(f"{mechanism} (no privacy)", value.mean, INK, (5.0, 2.0)))
     if domain is not None:
-        found.append(Level("uniform box (no data)", uniform_loglik(domain) - zero, MUTED, (1.0, 2.0)))
+        found.append(Level("public bounds alone", uniform_loglik(domain) - zero, MUTED, (1.0, 2.0)))
     return found
 
 
@@ -298,9 +298,7 @@ def _whiskers(values: pd.Series) -> tuple[float, float]:
     return summary.low, summary.high
 
 
-def _scale(
-    axes: Axes, rows: pd.DataFrame, levels: list[Level], metric: str, gain: float | None
-) -> None:
+def _scale(axes: Axes, rows: pd.DataFrame, levels: list[Level], metric: str, gain: float | None) -> None:
     """Gaps over more than a decade go on an axis that is logarithmic away from zero, and linear near it."""
     means = rows.groupby(["mechanism", "epsilon"])["value"].mean()
     values = np.array([*means, *(level.value for level in levels)])
@@ -376,7 +374,7 @@ def _caption(rows: pd.DataFrame, metric: str, shown: list[Series]) -> str:
     if metric == "holdout_gap":
         text = (
             "The gap is the mean log-density of held-out records, minus that of the best non-private model. "
-            "The utility kept is the same on a scale from the uniform box (0\u00a0%) to that model (100\u00a0%)."
+            "The utility kept is the same on a scale from the public bounds alone (0\u00a0%) to that model (100\u00a0%)."
         )
     else:
         text = "The run has no non-private model, so there is no gap to show."

@@ -20,4 +20,5 @@ addEventListener("scroll", () => {
   requestAnimationFrame(() => { waiting = false; markHere(); });
 }, {passive: true});
 addEventListener("resize", markHere);
-painters.push(markHere); // a repaint may move the sections
+// A repaint may move the sections.
+painters.push(markHere);
