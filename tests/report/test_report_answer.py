@@ -1,4 +1,3 @@
-import math
 import re
 from dataclasses import replace
 
@@ -14,7 +13,6 @@ from privmix.report.results import Results
 from privmix.report.run import Outcome, sample_material
 from privmix.report.sections import answer as answer_section
 from privmix.report.sections.answer import answers
-
 
 LOSS = "membership attack (loss), AUC; 0.5 = guessing"
 

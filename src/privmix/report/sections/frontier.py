@@ -374,7 +374,7 @@ def _caption(rows: pd.DataFrame, metric: str, shown: list[Series]) -> str:
     if metric == "holdout_gap":
         text = (
             "The gap is the mean log-density of held-out records, minus that of the best non-private model. "
-            "The utility kept is the same on a scale from the public bounds alone (0\u00a0%) to that model (100\u00a0%)."
+            "The utility kept is the same, scaled from the public bounds alone (0\u00a0%) to that model (100\u00a0%)."
         )
     else:
         text = "The run has no non-private model, so there is no gap to show."
