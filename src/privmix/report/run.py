@@ -66,7 +66,10 @@ class Outcome:
     @property
     def claimed_delta(self) -> float:
         """The δ of the claim; without a model file that of the budget, which is no smaller."""
-        return self.scores["delta"][0].as_py() if self.model is None else self.model.privacy.delta
+        if self.model is not None:
+            return self.model.privacy.delta
+        assert self.scores is not None, "a job without a model and without scores has no claim"
+        return float(self.scores["delta"][0].as_py())
 
     @property
     def failure(self) -> str | None:

@@ -222,8 +222,10 @@ def draw_frontier(
     drawn = reference_levels(results, dataset, domain, non_private, metric)
     shown = [look for name, look in looks.items() if name in set(rows["mechanism"])]
     label = _description(rows, shown, metric, dataset)
-    pictures = []
-    longest = max(len(line.label) for line in [*shown, *drawn])
+    pictures = {}
+    longest = max(
+        len(label) for label in [*(look.label for look in shown), *(level.label for level in drawn)]
+    )
     crowd = len(shown) + len(drawn)
     for name, width, height, margin in (
         ("wide", 7.9, max(3.9, 1.0 + LABEL_HEIGHT * crowd), 0.3 + LETTER_WIDTH * longest),
@@ -237,8 +239,8 @@ def draw_frontier(
             axes.title.set_x(-LEFT / (width - LEFT - margin))
             if name == "wide":
                 _direct_labels(axes, rows, shown, drawn, height)
-            pictures.append(svg(figure, f"frontier-{dataset}-{name}", label))
-    return FrontierPictures(*pictures, caption=_caption(rows, metric, shown))
+            pictures[name] = svg(figure, f"frontier-{dataset}-{name}", label)
+    return FrontierPictures(pictures["wide"], pictures["narrow"], _caption(rows, metric))
 
 
 def reference_levels(
@@ -363,13 +365,15 @@ def _description(rows: pd.DataFrame, shown: list[Series], metric: str, dataset: 
     parts = []
     for look in shown:
         means = rows[rows["mechanism"] == look.name].groupby("epsilon")["value"].mean()
-        points = ", ".join(f"{nats(value)} at ε {plain(epsilon)}" for epsilon, value in means.items())
+        points = ", ".join(
+            f"{nats(value)} at ε {plain(epsilon)}" for epsilon, value in zip(means.index, means, strict=True)
+        )
         parts.append(f"{look.label}: {points}")
     what = "gap to the best non-private model" if metric == "holdout_gap" else "held-out log-likelihood"
     return f"{dataset}: {what} in nats per record against ε. " + "; ".join(parts) + "."
 
 
-def _caption(rows: pd.DataFrame, metric: str, shown: list[Series]) -> str:
+def _caption(rows: pd.DataFrame, metric: str) -> str:
     replicates = int(rows.groupby(["mechanism", "epsilon"])["replicate"].nunique().max())
     if metric == "holdout_gap":
         text = (

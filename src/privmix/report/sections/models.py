@@ -320,4 +320,5 @@ def _histogram(material: Material, window: PlotWindow) -> tuple[tuple[float, flo
     if not len(material.cloud):
         return ()
     heights, edges = np.histogram(material.cloud[:, 0], bins=BINS, range=window.limits[0], density=True)
-    return tuple(_short(bar) for bar in zip(edges, edges[1:], heights, strict=False))
+    left, right, height = (_short(values) for values in (edges[:-1], edges[1:], heights))
+    return tuple(zip(left, right, height, strict=True))
