@@ -38,7 +38,7 @@ def test_it_begins_with_the_best_mechanism_at_the_reference_beside_the_best_with
     seen = visit(page).page
     assert told(seen) == (
         "dp_em_exact",
-        "ε = 1 · mean gap −0.29, 95 % interval −0.34 to −0.24 over 3 replicates",
+        "ε = 1 · 88 % utility (gap −0.29 nats)",
     )
     assert told(seen, side="open") == ("non_private", "no privacy")
     assert seen.locator(".explorer[data-dataset=checkins] use[href='#cloud-checkins']").count() == 2
@@ -112,12 +112,12 @@ def test_without_javascript_the_small_multiples_alone(visit, page):
     ("options", "see"),
     [
         ({"failing": [("checkins", "responses")]}, "5 of 6"),
-        ({"replicates": 1}, "one replicate, so no interval"),
+        ({"replicates": 1}, "(gap −"),
         ({"epsilons": (2.0,)}, "ε = 2"),
-        ({"datasets": (MadeUpData("ten", dimensions=10, rows=400),)}, "mean gap"),
-        ({"datasets": (MadeUpData("one", dimensions=1, rows=400),)}, "mean gap"),
-        ({"copies": 8}, "mean gap"),
-        ({"datasets": (MadeUpData("secret", geographic=True, visibility="sensitive", isolated=True),)}, "mean gap"),
+        ({"datasets": (MadeUpData("ten", dimensions=10, rows=400),)}, "· gap −"),
+        ({"datasets": (MadeUpData("one", dimensions=1, rows=400),)}, "(gap −"),
+        ({"copies": 8}, "(gap −"),
+        ({"datasets": (MadeUpData("secret", geographic=True, visibility="sensitive", isolated=True),)}, "(gap −"),
         ({"mechanisms": ("dp_em_exact",)}, "ε = 1"),
         ({"mechanisms": ("non_private",)}, None),
         ({"failing": [("checkins", name) for name in made_up_run.METHODS]}, None),

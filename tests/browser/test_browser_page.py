@@ -111,3 +111,49 @@ def test_the_probe_sees_what_sticks_out_and_what_is_fetched(browse, page):
     assert seen["scrollWidth"] >= 900
     assert "900px" in "".join(seen["wide"])
     assert "planted.png" in "".join(seen["requests"])
+
+
+CURRENT = "[...document.querySelectorAll('nav [aria-current]')].map(link => [link.hash, link.ariaCurrent])"
+WORDS = """() => {
+  const last = document.getElementById("models").getBoundingClientRect().bottom;
+  const parts = [...document.querySelectorAll("header, nav, main > section")];
+  return parts.filter(part => part.getBoundingClientRect().bottom <= last).map(part => part.innerText).join(" ");
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_navigation_marks_the_section_that_is_seen(visit, page, width):
+    seen = visit(page, width=width).page
+    seen.emulate_media(reduced_motion="reduce")
+    assert seen.evaluate(CURRENT) == [["#answer", "true"]]
+    for name in ("frontier", "attack", "ledger", "models"):
+        seen.evaluate("name => document.getElementById(name).scrollIntoView()", name)
+        seen.wait_for_function(f"document.querySelector('nav [aria-current]').hash === '#{name}'")
+        assert seen.evaluate(CURRENT) == [[f"#{name}", "true"]]
+        box = seen.locator("nav [aria-current]").bounding_box()
+        assert 0 <= box["y"] < 60, "the navigation stays in view"
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= width, "and so does the link"
+    seen.evaluate("scrollTo(0, document.body.scrollHeight)")
+    seen.wait_for_function("document.querySelector('nav [aria-current]').hash === '#glossary'")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_current_link_looks_different(visit, page, scheme):
+    seen = visit(page, scheme=scheme).page
+    colours = seen.locator("nav a").evaluate_all(
+        "links => links.map(link => getComputedStyle(link).backgroundColor)"
+    )
+    assert colours[0] != colours[1]
+    assert len(set(colours[1:])) == 1
+
+
+def test_without_javascript_the_navigation_is_plain_links(visit, page):
+    seen = visit(page, script=False).page
+    assert seen.locator("nav a").count() > 9
+    assert seen.locator("nav [aria-current]").count() == 0
+    seen.locator("nav a", has_text="Ledger").click()
+    assert seen.url.endswith("#ledger")
+
+
+def test_the_first_part_is_short(visit, page):
+    assert 300 < len(visit(page).page.evaluate(WORDS).split()) <= 1700

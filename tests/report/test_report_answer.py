@@ -1,4 +1,3 @@
-import math
 import re
 from dataclasses import replace
 
@@ -9,9 +8,13 @@ from made_up_run import CHECKINS, HOMES, MadeUpData
 
 from privmix.artefacts.clean import read_clean
 from privmix.report.guarantee import group_privacy
+from privmix.report.knowledge import utility_gain
 from privmix.report.results import Results
 from privmix.report.run import Outcome, sample_material
+from privmix.report.sections import answer as answer_section
 from privmix.report.sections.answer import answers
+
+LOSS = "membership attack (loss), AUC; 0.5 = guessing"
 
 
 def answered(root, **options):
@@ -20,7 +23,7 @@ def answered(root, **options):
 
 
 def said(answer) -> str:
-    said = (*answer.choice, *answer.evidence, *answer.cautions, *answer.warnings)
+    said = (answer.advice.next_step, *answer.choice, *answer.evidence, *answer.cautions, *answer.warnings)
     return " ".join([answer.headline, *said]).replace("\u00a0", " ")
 
 
@@ -32,14 +35,16 @@ def test_each_dataset_and_trust_model_gets_its_best_mechanism_at_the_epsilon_nea
         ("survey", "central", "dp_em_exact", 0.7),
         ("survey", "local", "laplace_aware", 0.7),  # responses fails on survey
     ]
-    assert "the best of 2 central mechanisms" in said(found[0])
+    assert "best of the 2 central mechanisms" in said(found[0])
+    assert "best of the 2 local mechanisms that ran (1 failed)" in said(found[3])
 
 
-def test_density_in_words_is_the_exponential_of_the_gap_in_nats(tmp_path):
+def test_the_headline_says_the_utility_and_the_gap_in_nats(tmp_path):
     run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
     gap = scores.estimate("checkins", "dp_em_exact", 1.0, "holdout_gap").mean
+    gain = utility_gain(run, scores, "checkins")
     headline = answers(run, scores)[0].headline.replace("\u00a0", " ")
-    assert f"{100 * math.exp(gap):.0f} % of the density" in headline
+    assert f"keeps {100 * (1 + gap / gain):.0f} % of the utility" in headline
     assert f"a gap of −{-gap:.2f} nats" in headline
 
 
@@ -48,7 +53,7 @@ def test_the_attack_is_held_against_its_ceiling_where_everybody_has_one_record(t
     assert "in expectation no attack on a single record can exceed 0.731." in said(
         central
     )  # e/(1+e) at epsilon 1
-    assert "attacker's AUC (limit 0.731)" in [tile.label for tile in central.tiles]
+    assert f"{LOSS}; limit 0.731" in [tile.label for tile in central.tiles]
 
 
 @pytest.mark.parametrize(
@@ -64,14 +69,14 @@ def test_only_a_guarantee_for_all_records_of_a_person_limits_the_average_attack(
 ):
     several = replace(HOMES, records_each=4, unit=unit, relation=relation)
     (central, _) = answered(tmp_path, datasets=(several,))
-    (label,) = [tile.label for tile in central.tiles if tile.label.startswith("attacker's AUC")]
+    (label,) = [tile.label for tile in central.tiles if tile.label.startswith(LOSS)]
     if limit:
         assert f"no attack on a single person can exceed {limit}." in said(central)
-        assert label == f"attacker's AUC (limit {limit})"
+        assert label == f"{LOSS}; limit {limit}"
     else:
         assert "0.731" not in said(central)
         assert "it protects one record and people here hold several" in said(central)
-        assert label == "attacker's AUC (0.5 is guessing)"
+        assert label == LOSS
 
 
 def test_one_person_with_two_records_is_enough_to_lift_the_limit(tmp_path):
@@ -112,30 +117,25 @@ def test_one_mechanism_and_one_replicate_make_singular_sentences(tmp_path):
     options = {"mechanisms": ("non_private", "dp_em_exact"), "replicates": 1, "epsilons": (1.0,)}
     (answer,) = answered(tmp_path, datasets=(CHECKINS,), **options)
     assert "the only central mechanism" in answer.headline
-    assert "one replicate, so no interval" in answer.headline
-    assert "non-private model's knowledge" not in said(answer)
+    assert "one replicate, so no interval" in said(answer)
+    assert "from ε" not in said(answer)
     assert "The nearest centre is " in said(answer)
 
 
 @pytest.mark.parametrize(
-    ("worse", "verdict", "warning"),
-    [
-        (
-            1.5,
-            "poor",
-            r"Of little use at ε = 1: dp_em_exact keeps \d+ % of what the non-private model knows \(below ",
-        ),
-        (
-            30.0,
-            "useless",
-            "No use at ε = 1: dp_em_exact describes unseen records no better than the public bounds",
-        ),
-    ],
+    ("worse", "verdict", "badge"), [(1.5, "poor", "usable from ε = 10"), (30.0, "useless", "do not use")]
 )
-def test_a_model_that_knows_next_to_nothing_is_called_so(tmp_path, worse, verdict, warning):
+def test_a_model_that_keeps_next_to_nothing_is_called_so(tmp_path, worse, verdict, badge):
     found = answered(tmp_path, datasets=(CHECKINS,), mechanisms=("non_private", "dp_em_exact"), worse=worse)
-    assert found[0].verdict == verdict
-    assert re.match(warning, found[0].warnings[0].replace("\u00a0", " "))
+    assert (found[0].verdict, found[0].advice.badge) == (verdict, badge)
+
+
+def test_a_mechanism_that_breaks_its_claim_is_not_advised(tmp_path, monkeypatch):
+    monkeypatch.setattr(answer_section, "findings", lambda outcome: ("It leaks.",))
+    (answer,) = answered(
+        tmp_path, datasets=(CHECKINS,), mechanisms=("non_private", "dp_em_exact"), worse=-0.25
+    )
+    assert (answer.verdict, answer.advice.badge, answer.warnings) == ("poor", "do not use", ("It leaks.",))
 
 
 def test_data_that_name_no_people_promise_nothing_to_people(tmp_path):
@@ -151,9 +151,9 @@ def test_the_isolated_person_is_held_against_interval_limit_and_no_privacy(tmp_p
     evaluation = run.settings.evaluation.model_copy(update={"worst_record_runs": 500})
     run = replace(run, settings=run.settings.model_copy(update={"evaluation": evaluation}))
     *_, exposed, proven = answers(run, scores)[0].tiles
-    against = f"({auc - 0.2:.2f} to {auc + 0.2:.2f}; limit 0.731; 1.000 without privacy)"
-    assert exposed.label == f"AUC against isolated\u20111 {against}"
-    assert proven.label == "shown by attacks on crafted records; claimed: ε ≤ 1"
+    against = f"({auc - 0.2:.2f} to {auc + 0.2:.2f}; 0.5 = guessing; limit 0.731; 1.000 without privacy)"
+    assert exposed.label == f"attack on isolated\u20111, AUC {against}"
+    assert proven.label == "shown by the audit (game); claimed: ε\u00a0≤\u00a01"
 
 
 def test_where_a_few_runs_cannot_tell_anything_the_nearest_centre_is_shown_instead(tmp_path):
@@ -161,14 +161,14 @@ def test_where_a_few_runs_cannot_tell_anything_the_nearest_centre_is_shown_inste
     *_, exposed, _ = answers(run, scores)[0].tiles
     away = min(scores.values("checkins", "dp_em_exact", 1.0, "worst_record_distance_km"))
     assert exposed.value == f"{away:,.0f}\u00a0km"
-    assert exposed.label.startswith("from isolated\u20111 to the nearest centre of a model (without privacy:")
+    assert exposed.label.startswith("from isolated\u20111 to the nearest model centre; without privacy:")
 
 
 @pytest.mark.parametrize(
     ("visibility", "delta", "words"),
     [
-        ("public", True, "add up, to 4 for whoever has the most here (4 records)."),
-        ("public", False, "add up, to 4 for whoever has the most here (4 records)."),
+        ("public", True, "add up: ε = 4 for the person with the most (4 records)."),
+        ("public", False, "add up: ε = 4 for the person with the most (4 records)."),
         ("sensitive", True, "add up."),
     ],
 )
@@ -176,20 +176,20 @@ def test_a_person_with_many_records_is_told_what_is_left_of_the_guarantee(tmp_pa
     several = MadeUpData("several", visibility=visibility, records_each=4)
     text = said(answered(tmp_path, datasets=(several,), failing=())[0 if delta else 1])
     assert "for one record replaced by any other, from a ledger" in text
-    assert f"This protects one record, not one person: the ε of a person's records {words}" in text
+    assert f"This protects one record, not one person. The ε of a person's records {words}" in text
 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "records", "words"),
     [
-        (1.0, 0.0, 20, "to 20 for whoever has the most here (20 records)."),
-        (1.0, 0.0, 200, "to 200 for whoever has the most here (200 records), a protection in name only."),
-        (1.0, 1e-6, 10, "to 10 for whoever has the most here (10 records)."),  # δ = 10 e^9 1e-6 = 0.08
+        (1.0, 0.0, 20, ": ε = 20 for the person with the most (20 records)."),
+        (1.0, 0.0, 200, ": ε = 200 for the person with the most (200 records), which hardly protects."),
+        (1.0, 1e-6, 10, ": ε = 10 for the person with the most (10 records)."),  # δ = 10 e^9 1e-6 = 0.08
         (
             1.0,
             1e-6,
             13,
-            "and group privacy promises nothing for whoever has the most here (13 records): δ grows beyond 1.",
+            "and group privacy promises nothing for the person with the most (13 records): δ grows beyond 1.",
         ),
     ],
 )

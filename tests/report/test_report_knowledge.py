@@ -2,7 +2,7 @@ import made_up_run
 import pytest
 from made_up_run import CHECKINS
 
-from privmix.report.knowledge import indecision, smallest_epsilon, thresholds, verdict, warning
+from privmix.report.knowledge import advise, certain_shares, indecision, knowledge_share, thresholds, verdict
 from privmix.report.results import Estimate, Results, uniform_loglik
 
 
@@ -28,28 +28,28 @@ LARGE = "(where an observer's odds may change ×22,026)"
 
 
 @pytest.mark.parametrize(
-    ("shares", "where"),
+    ("shares", "sentence"),
     [
-        ((0.2, 0.3, 0.4), "50 % of the non-private model's knowledge at no ε of this run."),
+        ((0.2, 0.3, 0.4), "No tested ε keeps 50 % of the utility with central mechanisms."),
         (
             (0.2, 0.6, 0.7),
-            "50 % of the non-private model's knowledge from ε = 1, and 90 % at no ε of this run.",
+            "The central mechanism keeps 50 % of the utility from ε = 1. No tested ε keeps 90 %.",
         ),
         (
             (0.6, 0.7, 0.95),
-            f"50 % of the non-private model's knowledge from ε = 0.1, and 90 % at ε = 10 {LARGE}.",
+            f"The central mechanism keeps 50 % of the utility from ε = 0.1, and 90 % at ε = 10 {LARGE}.",
         ),
         (
             (0.2, 0.6, 0.3),
-            "50 % of the non-private model's knowledge at ε = 1, and 90 % at no ε of this run.",
+            "The central mechanism keeps 50 % of the utility at ε = 1. No tested ε keeps 90 %.",
         ),
-        ((0.2, 0.95, 0.99), "90 % of the non-private model's knowledge from ε = 1."),
+        ((0.2, 0.95, 0.99), "The central mechanism keeps 90 % of the utility from ε = 1."),
     ],
 )
-def test_at_which_epsilon_is_answered_for_both_thresholds(tmp_path, shares, where):
+def test_at_which_epsilon_is_answered_for_both_thresholds(tmp_path, shares, sentence):
     kept = {("dp_em_exact", epsilon): share for epsilon, share in zip((0.1, 1.0, 10.0), shares, strict=True)}
     run, scores = keeping(tmp_path, kept)
-    assert told(thresholds(run, scores, "checkins", "central")) == f"The central mechanism keeps {where}"
+    assert told(thresholds(run, scores, "checkins", "central")) == sentence
 
 
 def test_several_mechanisms_answer_together_by_the_best_at_each_epsilon(tmp_path):
@@ -59,12 +59,12 @@ def test_several_mechanisms_answer_together_by_the_best_at_each_epsilon(tmp_path
     assert told(thresholds(run, scores, "checkins", "central")).startswith(
         "Central mechanisms keep 50 % of the"
     )
-    assert "from ε = 1, and" in thresholds(run, scores, "checkins", "central")
+    assert "from ε = 1." in thresholds(run, scores, "checkins", "central")
 
 
 def test_an_epsilon_counts_where_the_lower_end_of_the_interval_reaches_the_share(tmp_path):
     run, scores = keeping(tmp_path, {("dp_em_exact", 1.0): 0.92, ("dp_em_exact", 10.0): 0.99})
-    assert smallest_epsilon(run, scores, "checkins", "central") == "90\u00a0% from ε = 1"
+    assert certain_shares(run, scores, "checkins", "central")[1.0] == pytest.approx(0.92)
     results = scores.frame.copy()
     wide = (
         results["metric"].eq("holdout_gap")
@@ -72,22 +72,56 @@ def test_an_epsilon_counts_where_the_lower_end_of_the_interval_reaches_the_share
         & results["epsilon"].eq(1.0)
     )
     results.loc[wide, "value"] += [-1.0, 0.0, 1.0]
-    assert smallest_epsilon(run, Results(results), "checkins", "central") == "90\u00a0% at ε = 10"
+    assert certain_shares(run, Results(results), "checkins", "central")[1.0] < 0.9
+
+
+def advised(root, mechanism: str, shares: dict[tuple[str, float], float], low=None, high=None):
+    """The badge and the next step for a mechanism at ε = 1; `low` and `high`: the interval of its utility."""
+    run, scores = keeping(root, shares)
+    best = next(o for o in run.outcomes if o.mechanism == mechanism and o.epsilon == 1.0)
+    kept = knowledge_share(run, scores, "checkins", scores.estimate(*best.key, "holdout_gap"))
+    advice = advise(run, scores, best, kept if low is None else Estimate(kept.mean, low, high, 3))
+    return advice.badge, told(advice.next_step)
 
 
 @pytest.mark.parametrize(
-    ("local", "advice"),
+    ("shares", "badge", "next_step"),
     [
-        (0.6, "In this run a central mechanism reaches 50 % at no ε; a local one does at ε = 10."),
-        (0.4, "In this run no mechanism reaches 50 % at any ε."),
+        ((0.95, 0.99, 1.0), "use it", "Even ε = 0.1 keeps 90 %."),
+        ((0.2, 0.99, 1.0), "use it", "No smaller tested ε keeps 90 %."),
+        ((0.2, 0.6, 0.95), "usable", "ε = 10 keeps 90 % but protects little."),
+        ((0.2, 0.6, 0.7), "usable", "No tested ε keeps 90 %."),
+        ((0.1, 0.2, 0.95), "usable from ε = 10", "ε = 10 keeps 90 % but protects little."),
+        ((0.1, 0.2, 0.6), "usable from ε = 10", "No tested ε keeps 90 %."),
+        ((0.1, 0.2, 0.3), "do not use", "Needs more records: no tested ε keeps 50 %."),
     ],
 )
-def test_a_warning_says_where_in_the_run_a_mechanism_is_of_use(tmp_path, local, advice):
-    run, scores = keeping(tmp_path, {("dp_em_exact", 1.0): 0.21, ("responses", 10.0): local})
-    best = next(o for o in run.outcomes if o.mechanism == "dp_em_exact" and o.epsilon == 1.0)
-    start = "Of little use at ε = 1: dp_em_exact keeps 21 % of what the non-private model knows (below 50 %)."
-    assert told(warning(run, scores, best, Estimate(0.21, 0.2, 0.22, 3))) == f"{start} {advice}"
-    assert warning(run, scores, best, Estimate(0.6, 0.55, 0.65, 3)) is None
+def test_the_advice_follows_the_utility_at_every_epsilon(tmp_path, shares, badge, next_step):
+    kept = {("dp_em_exact", epsilon): share for epsilon, share in zip((0.1, 1.0, 10.0), shares, strict=True)}
+    assert advised(tmp_path, "dp_em_exact", kept) == (badge, next_step)
+
+
+@pytest.mark.parametrize(
+    ("central", "next_step"),
+    [
+        (0.6, "Needs a curator or more records: no tested ε keeps 50 %."),
+        (0.4, "Needs more records: no tested ε keeps 50 %, even with a curator."),
+    ],
+)
+def test_a_local_mechanism_of_no_use_points_at_a_curator_where_one_helps(tmp_path, central, next_step):
+    shares = {("responses", 1.0): 0.2, ("dp_em_exact", 10.0): central}
+    assert advised(tmp_path, "responses", shares) == ("do not use", next_step)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "badge", "next_step"),
+    [
+        (0.3, 0.9, "raise replicates", "3 replicates: 30 % to 90 %. No tested ε keeps 90 %."),
+        (0.55, 0.95, "usable", "No tested ε keeps 90 %."),
+    ],
+)
+def test_more_replicates_are_advised_where_the_interval_cannot_decide(tmp_path, low, high, badge, next_step):
+    assert advised(tmp_path, "dp_em_exact", {("dp_em_exact", 1.0): 0.7}, low, high) == (badge, next_step)
 
 
 @pytest.mark.parametrize(
@@ -111,4 +145,4 @@ def test_a_class_is_given_only_where_the_interval_lies_within_it(low, mean, high
 
 def test_what_replicates_cannot_decide_is_told_as_a_share_between_nothing_and_all():
     sentence = told(indecision(Estimate(0.34, -0.3, 0.983, 3)))
-    assert sentence.startswith("3 replicates cannot decide: between 0 % and 98 % of the knowledge. Raise")
+    assert sentence.startswith("3 replicates cannot decide: the utility kept is between 0 % and 98 %. Raise")

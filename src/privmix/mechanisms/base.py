@@ -248,6 +248,8 @@ class Mechanism:
     private: ClassVar[bool] = True
     # Whether `fit` itself chooses among `Spec.candidates`, at no extra privacy cost.
     chooses_components: ClassVar[bool] = False
+    # Most coordinates of a dataset that the mechanism can fit, or None for any number. A plan makes no jobs beyond it.
+    max_coordinates: ClassVar[int | None] = None
     # Whether `fit_many` fits many subsets of the records together, faster than one by one.
     fits_together: ClassVar[bool] = False
 

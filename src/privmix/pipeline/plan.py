@@ -56,13 +56,26 @@ class RunPlan:
     mechanisms: Mapping[str, Mechanism]
 
     def jobs(self) -> list[Job]:
-        """Every job, in the order of the configuration. What spends no budget runs once, at infinity."""
+        """Every job, in the order of the configuration. What spends no budget runs once, at infinity.
+
+        A mechanism has no jobs on a dataset with more coordinates than it can fit.
+        """
         return [
             Job(dataset, mechanism, epsilon)
             for dataset in self.settings.datasets
             for mechanism, method in self.mechanisms.items()
+            if self.can_fit(dataset, mechanism)
             for epsilon in (self.settings.epsilons if method.private else (math.inf,))
         ]
+
+    def can_fit(self, dataset: str, mechanism: str) -> bool:
+        """Whether the mechanism can fit as many coordinates as the catalog entry of the dataset has."""
+        most = self.mechanisms[mechanism].max_coordinates
+        return most is None or len(self.entries[dataset].coordinates) <= most
+
+    def left_out(self, dataset: str) -> list[str]:
+        """The mechanisms that have no jobs on the dataset, in the order of the configuration."""
+        return [mechanism for mechanism in self.mechanisms if not self.can_fit(dataset, mechanism)]
 
     def benchmark_paths(self, stage: str) -> list[str]:
         """The benchmark files of all jobs of a stage, each once."""
@@ -109,4 +122,11 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
         if path is not None and not path.is_file():
             where = "configuration: sources" if dataset in settings.sources else f"catalog entry {dataset}"
             raise UserError(f"{where}: there is no file {path.resolve()}; correct the path.")
+        if len(planned.left_out(dataset)) == len(planned.mechanisms):
+            raise UserError(
+                f"configuration: mechanisms: no mechanism can fit the {len(planned.entries[dataset].coordinates)} "
+                f"coordinates of {dataset} (a mechanism handles at most "
+                f"{max(mechanism.max_coordinates or 0 for mechanism in planned.mechanisms.values())} here); "
+                f"add one without such a limit, for example `noisy_moments`, or leave {dataset} out of `datasets`."
+            )
     return planned

@@ -16,6 +16,7 @@ from privmix.privacy.noise import stream
 from privmix.report import defects, provenance
 from privmix.report.audit_findings import mark_shared_noise
 from privmix.report.run import (
+    LeftOut,
     Material,
     Outcome,
     RunResults,
@@ -46,6 +47,16 @@ def read_outcome(job: plan.Job, planned: plan.RunPlan) -> Outcome:
         scores=table,
         scores_info=None if table is None else parse_metadata(table, ScoresInfo),
         audit=read_json(audit, AuditFile) if audit.exists() else None,
+    )
+
+
+def list_left_out(planned: plan.RunPlan) -> tuple[LeftOut, ...]:
+    """The mechanisms that the plan does not run on a dataset, and the limit of each."""
+    return tuple(
+        LeftOut(dataset, mechanism, method.trust, method.max_coordinates)
+        for dataset in planned.settings.datasets
+        for mechanism in planned.left_out(dataset)
+        if (method := planned.mechanisms[mechanism]).max_coordinates is not None
     )
 
 
@@ -81,4 +92,5 @@ def read_run(configuration: Mapping[str, Any]) -> RunResults:
         provenance=provenance.collect_provenance(),
         audit_code=audit_code_version(defects.load_matrix().method),
         usage=read_usage(planned),
+        left_out=list_left_out(planned),
     )

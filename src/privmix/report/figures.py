@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import matplotlib as mpl
 from markupsafe import Markup, escape
@@ -32,7 +32,7 @@ VARIABLES = {
     INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface", FORBIDDEN: "--forbidden",
     **{colour: f"--series-{number}" for number, colour in enumerate(SERIES)},
 }  # fmt: skip
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 10,
@@ -171,8 +171,9 @@ def svg(figure: Figure, name: str, label: str) -> Markup:
     text = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font: \1px var(--sans)", text)
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
-    head = re.match(r"<svg[^>]*>", text).group()
-    box = re.search(r'viewBox="[^"]+"', head).group()
+    head, _, _ = text.partition(">")
+    head += ">"
+    [box] = re.findall(r'viewBox="[^"]+"', head)
     opening = f'<svg {box} role="img" aria-label="{escape(label)}">'
     beginnings, found = _KEPT.get()
     if name.startswith(beginnings):

@@ -1,7 +1,7 @@
 """Numbers as a reader wants them: rounded to what matters, with units, in grammatical phrases."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from privmix.report.results import Estimate
 
@@ -120,7 +120,7 @@ def listing(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def interval(value: Estimate, form=nats) -> str:
+def interval(value: Estimate, form: Callable[[float], str] = nats) -> str:
     """The interval in words, or that there is none."""
     if value.low is None or value.high is None:
         if value.count == 1:
@@ -129,7 +129,7 @@ def interval(value: Estimate, form=nats) -> str:
     return f"95{SPACE}% interval {form(value.low)} to {form(value.high)} over {value.count} replicates"
 
 
-def plus_minus(value: Estimate | None, form=nats) -> str:
+def plus_minus(value: Estimate | None, form: Callable[[float], str] = nats) -> str:
     """A table cell: mean ± half width of the interval."""
     if value is None:
         return "–"
@@ -147,7 +147,10 @@ def neighbours(unit: str, relation: str, within_m: float | None = None) -> str:
     return f"{whose} {'replaced by any other' if relation == 'replace_one' else 'added or removed'}"
 
 
-WHOSE_TRUST = {"central": "A curator is trusted", "local": "No curator is trusted"}
+WHOSE_TRUST = {
+    "central": "If you trust one curator with the records",
+    "local": "If records are randomised before anyone collects them",
+}
 TRUST = {
     "central": "Central: a trusted curator holds the records and publishes only the model.",
     "local": "Local: every record is randomised before anyone stores it, so no curator is trusted.",

@@ -28,9 +28,19 @@ def auc_ceiling(results: Results, outcome: Outcome) -> float:
     return swap_auc_ceiling(outcome.limiting_epsilon, outcome.claimed_delta, results.relation(*outcome.key))
 
 
+def _units(run: RunResults) -> set[str]:
+    return {o.model.privacy.unit for o in run.outcomes if o.private and o.model and not o.model.failure}
+
+
+def protected_noun(run: RunResults) -> str:
+    """What the models of this run protect, as a noun for a sentence."""
+    units = _units(run)
+    return "one person" if units == {"person"} else "one record or person" if len(units) > 1 else "one record"
+
+
 def protected_unit(run: RunResults) -> str | None:
     """Whom the models of this run protect, in a few words; None where nothing is private."""
-    units = {o.model.privacy.unit for o in run.outcomes if o.private and o.model and not o.model.failure}
+    units = _units(run)
     if units == {"record"}:
         return "one record, not one person"
     if units == {"person"}:
@@ -46,16 +56,16 @@ def group_privacy(run: RunResults, best: Outcome) -> str | None:
     material = run.materials.get(best.dataset)
     if best.model is None or material is None or material.protects_people or material.most_records == 1:
         return None
-    start = "This protects one record, not one person: the ε of a person's records add up"
+    start = "This protects one record, not one person. The ε of a person's records add up"
     if material.most_records is None:
         return f"{start}."
     privacy, most = best.model.privacy, material.most_records
     whole = privacy.epsilon * most
-    who = f"for whoever has the most here ({count(most, 'record')})"
+    who = f"for the person with the most ({count(most, 'record')})"
     if privacy.delta and math.log(most * privacy.delta) + (most - 1) * privacy.epsilon >= 0:
         return f"{start}, and group privacy promises nothing {who}: δ grows beyond 1."
-    name = ", a protection in name only" if whole > MEANINGLESS else ""
-    return f"{start}, to {plain(whole)} {who}{name}."
+    name = ", which hardly protects" if whole > MEANINGLESS else ""
+    return f"{start}: ε = {plain(whole)} {who}{name}."
 
 
 def why_unlimited(run: RunResults, dataset: str) -> str | None:

@@ -1,5 +1,9 @@
-"""How much of the non-private model's knowledge a private one keeps, at which epsilon, and whether it is of use."""
+"""The utility that a private model keeps (its knowledge), at which epsilon, and what to do about it.
 
+Utility kept is the only scale of utility on the page: 100 % is the non-private model, 0 % is the public bounds alone.
+"""
+
+from dataclasses import dataclass
 from typing import Literal
 
 from privmix.report.format import count, listing, odds, percent, plain
@@ -12,23 +16,40 @@ LARGE_EPSILON = 3.0  # from here on, what ε allows is told beside it
 
 Verdict = Literal["good", "fair", "poor", "useless", "unclear", "unknown", "none"]
 BADGES: dict[Verdict, str] = {
-    "good": "close to non-private",
+    "good": "use it",
     "fair": "usable",
-    "poor": "little use",
-    "useless": "no use",
-    "unclear": "unclear",
+    "poor": "raise ε",
+    "useless": "do not use",
+    "unclear": "raise replicates",
     "unknown": "no comparison",
     "none": "no result",
 }
 MEANINGS: dict[Verdict, str] = {
-    "good": f"keeps at least {percent(GOOD_SHARE)} of the knowledge",
+    "good": f"keeps at least {percent(GOOD_SHARE)} of the utility",
     "fair": f"keeps at least {percent(USEFUL_SHARE)}",
-    "poor": f"keeps less than {percent(USEFUL_SHARE)}",
-    "useless": "describes unseen records no better than the uniform box",
-    "unclear": f"the interval of the knowledge kept spans {percent(USEFUL_SHARE)} or {percent(GOOD_SHARE)}",
-    "unknown": "there is no non-private model that knows more than the uniform box",
+    "poor": f"keeps less than {percent(USEFUL_SHARE)}; where no tested ε keeps more, the badge is “do not use”",
+    "useless": "describes unseen records no better than the public bounds alone",
+    "unclear": f"the interval of the utility kept spans {percent(USEFUL_SHARE)} or {percent(GOOD_SHARE)}",
+    "unknown": "no non-private model of the run describes the records better than the public bounds alone",
     "none": "no mechanism of the trust model has a result",
 }
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do: a badge of a few words, and the next step in a short sentence."""
+
+    badge: str
+    next_step: str = ""
+
+
+def utility_gain(run: RunResults, results: Results, dataset: str) -> float | None:
+    """The nats per record between 0 % and 100 % of utility; None where the non-private model gains nothing."""
+    baseline = results.baseline(dataset)
+    if baseline is None or dataset not in run.materials:
+        return None
+    gain = baseline.holdout_loglik - uniform_loglik(run.materials[dataset].info.domain)
+    return gain if gain > 0 else None
 
 
 def knowledge_share(run: RunResults, results: Results, dataset: str, gap: Estimate) -> Estimate | None:
@@ -37,18 +58,28 @@ def knowledge_share(run: RunResults, results: Results, dataset: str, gap: Estima
     1 is as good as the non-private model, 0 as good as knowing the public box alone. Unlike a number of nats it
     means the same in any dimension. None where the non-private model itself knows nothing.
     """
-    baseline = results.baseline(dataset)
-    if baseline is None or dataset not in run.materials:
-        return None
-    gain = baseline.holdout_loglik - uniform_loglik(run.materials[dataset].info.domain)
-    if gain <= 0:
+    gain = utility_gain(run, results, dataset)
+    if gain is None:
         return None
     low, high = (None if end is None else 1 + end / gain for end in (gap.low, gap.high))
     return Estimate(1 + gap.mean / gain, low, high, gap.count)
 
 
+def utility(share: float) -> str:
+    """A share of the utility in per cent, between 0 % and 100 %."""
+    return percent(min(max(share, 0.0), 1.0))
+
+
+def utility_range(kept: Estimate) -> str | None:
+    """The interval of the utility kept; None where there is none, or where it is too narrow to see."""
+    if kept.low is None or kept.high is None:
+        return None
+    low, high = utility(kept.low), utility(kept.high)
+    return None if low == high else f"{low} to {high}"
+
+
 def verdict(kept: Estimate | None) -> Verdict:
-    """The class of a mechanism by the knowledge that it keeps, where the replicates can tell it."""
+    """The class of a mechanism by the utility that it keeps, where the replicates can tell it."""
     if kept is None:
         return "unknown"
     if indecision(kept):
@@ -61,9 +92,46 @@ def indecision(kept: Estimate) -> str | None:
     if kept.low is None or kept.high is None or _class(kept.low) == _class(kept.high):
         return None
     return (
-        f"{count(kept.count, 'replicate')} cannot decide: between {percent(max(kept.low, 0.0))} and "
-        f"{percent(min(kept.high, 1.0))} of the knowledge. Raise “replicates” in the configuration."
+        f"{count(kept.count, 'replicate')} cannot decide: the utility kept is between {utility(kept.low)} and "
+        f"{utility(kept.high)}. Raise “replicates” in the configuration."
     )
+
+
+def advise(run: RunResults, results: Results, best: Outcome, kept: Estimate | None) -> Advice:
+    """What to do with the best mechanism of a trust model at the reference epsilon."""
+    worth = verdict(kept)
+    if kept is None:
+        if results.baseline(best.dataset):
+            return Advice(
+                BADGES["unknown"], "Even the non-private model is no better than the public bounds."
+            )
+        return Advice(BADGES["unknown"], "Add `non_private` to the mechanisms to measure the utility.")
+    tried = certain_shares(run, results, best.dataset, best.trust)
+    most = _keeping_sentence(tried, GOOD_SHARE)
+    if worth == "good":
+        smaller = [e for e in _epsilons_keeping(tried, GOOD_SHARE) if e < best.epsilon]
+        if smaller:
+            return Advice(BADGES["good"], f"Even ε = {plain(smaller[0])} keeps {percent(GOOD_SHARE)}.")
+        tested = best.epsilon > min(tried)
+        return Advice(BADGES["good"], f"No smaller tested ε keeps {percent(GOOD_SHARE)}." if tested else "")
+    if worth == "fair" or (worth == "unclear" and _surely_useful(kept)):
+        return Advice(BADGES["fair"], most)
+    if worth == "unclear":
+        return Advice(BADGES["unclear"], f"{count(kept.count, 'replicate')}: {utility_range(kept)}. {most}")
+    larger = [e for e in _epsilons_keeping(tried, USEFUL_SHARE) if e > best.epsilon]
+    if larger:
+        return Advice(f"usable from ε = {plain(larger[0])}", most)
+    return Advice("do not use", _alternative(run, results, best))
+
+
+def _alternative(run: RunResults, results: Results, best: Outcome) -> str:
+    """What helps where no tested epsilon of a trust model is of use."""
+    if not best.randomises_records:
+        return f"Needs more records: no tested ε keeps {percent(USEFUL_SHARE)}."
+    others = _epsilons_keeping(certain_shares(run, results, best.dataset, "central"), USEFUL_SHARE)
+    if others:
+        return f"Needs a curator or more records: no tested ε keeps {percent(USEFUL_SHARE)}."
+    return f"Needs more records: no tested ε keeps {percent(USEFUL_SHARE)}, even with a curator."
 
 
 def thresholds(run: RunResults, results: Results, dataset: str, trust: str) -> str | None:
@@ -72,56 +140,28 @@ def thresholds(run: RunResults, results: Results, dataset: str, trust: str) -> s
     if len(tried) < 2:
         return None
     one = len({o.mechanism for o in run.of(dataset) if o.private and o.trust == trust}) == 1
-    start = f"The {trust} mechanism keeps" if one else f"{trust.capitalize()} mechanisms keep"
-    whose = "of the non-private model's knowledge"
-    half, most = (_epsilon_range(tried, share, explain=True) for share in (USEFUL_SHARE, GOOD_SHARE))
-    if half != most:
-        return f"{start} {percent(USEFUL_SHARE)} {whose} {half}, and {percent(GOOD_SHARE)} {most}."
-    either = GOOD_SHARE if _epsilons_keeping(tried, GOOD_SHARE) else USEFUL_SHARE
-    return f"{start} {percent(either)} {whose} {half}."
-
-
-def smallest_epsilon(run: RunResults, results: Results, dataset: str, trust: str) -> str:
-    """From which epsilon of the sweep nearly all knowledge is kept, in a few words; empty where nothing is known."""
-    tried = certain_shares(run, results, dataset, trust)
-    return f"{percent(GOOD_SHARE)} {_epsilon_range(tried, GOOD_SHARE)}" if tried else ""
-
-
-def warning(run: RunResults, results: Results, best: Outcome, kept: Estimate) -> str | None:
-    """That the best mechanism of its trust model is of little or no use, and where in the run one is."""
-    worth = verdict(kept)
-    if worth == "useless":
-        start = (
-            f"No use at ε = {plain(best.epsilon)}: {best.mechanism} describes unseen records no better than the "
-            "public bounds alone."
-        )
-    elif worth == "poor":
-        start = (
-            f"Of little use at ε = {plain(best.epsilon)}: {best.mechanism} keeps {percent(kept.mean)} of what the "
-            f"non-private model knows (below {percent(USEFUL_SHARE)})."
-        )
-    else:
-        return None
-    return f"{start} {_alternatives(run, results, best)}"
-
-
-def _alternatives(run: RunResults, results: Results, best: Outcome) -> str:
-    """At which epsilons mechanisms of this trust model, and of the other, are of use."""
-    other = "central" if best.randomises_records else "local"
-    own, others = (certain_shares(run, results, best.dataset, trust) for trust in (best.trust, other))
-    if not _epsilons_keeping(own, USEFUL_SHARE) and not _epsilons_keeping(others, USEFUL_SHARE):
-        return f"In this run no mechanism reaches {percent(USEFUL_SHARE)} at any ε."
-    own_range, other_range = (_epsilon_range(tried, USEFUL_SHARE) for tried in (own, others))
-    sentence = f"In this run a {best.trust} mechanism reaches {percent(USEFUL_SHARE)} {own_range}"
-    return f"{sentence}; a {other} one does {other_range}." if others else f"{sentence}."
+    who = f"the {trust} mechanism keeps" if one else f"{trust} mechanisms keep"
+    half, most = (_epsilons_keeping(tried, share) for share in (USEFUL_SHARE, GOOD_SHARE))
+    if not half:
+        return f"No tested ε keeps {percent(USEFUL_SHARE)} of the utility with {trust} mechanisms."
+    if half == most:
+        return _capital(f"{who} {percent(GOOD_SHARE)} of the utility {_epsilon_range(tried, most)}.")
+    start = _capital(f"{who} {percent(USEFUL_SHARE)} of the utility {_epsilon_range(tried, half)}")
+    if not most:
+        return f"{start}. No tested ε keeps {percent(GOOD_SHARE)}."
+    return f"{start}, and {percent(GOOD_SHARE)} {_epsilon_range(tried, most)}."
 
 
 def _class(share: float) -> Verdict:
     return "good" if share >= GOOD_SHARE else "fair" if share >= USEFUL_SHARE else "poor"
 
 
+def _surely_useful(kept: Estimate) -> bool:
+    return kept.low is not None and kept.low >= USEFUL_SHARE
+
+
 def certain_shares(run: RunResults, results: Results, dataset: str, trust: str) -> dict[float, float]:
-    """The largest share of knowledge that a mechanism of a trust model keeps for sure at each epsilon, in order.
+    """The largest share of utility that a mechanism of a trust model keeps for sure at each epsilon, in order.
 
     Sure is the lower end of the 95 % interval; of one replicate there is only its share.
     """
@@ -140,12 +180,18 @@ def _epsilons_keeping(tried: dict[float, float], share: float) -> list[float]:
     return [epsilon for epsilon, kept in tried.items() if kept >= share]
 
 
-def _epsilon_range(tried: dict[float, float], share: float, explain: bool = False) -> str:
-    """At which of the epsilons the share is kept; `explain` adds what a large one allows."""
+def _keeping_sentence(tried: dict[float, float], share: float) -> str:
+    """The smallest epsilon that keeps the share, as a short sentence."""
     reached = _epsilons_keeping(tried, share)
     if not reached:
-        return "at no ε of this run" if explain else "at no ε"
-    names = [plain(e) + (_odds_note(e) if explain and e >= LARGE_EPSILON else "") for e in reached]
+        return f"No tested ε keeps {percent(share)}."
+    weak = " but protects little" if reached[0] >= LARGE_EPSILON else ""
+    return f"ε = {plain(reached[0])} keeps {percent(share)}{weak}."
+
+
+def _epsilon_range(tried: dict[float, float], reached: list[float]) -> str:
+    """The epsilons, with what a large one allows."""
+    names = [plain(e) + (_odds_note(e) if e >= LARGE_EPSILON else "") for e in reached]
     if len(reached) == 1 or reached != list(tried)[-len(reached) :]:
         return f"at ε = {listing(names)}"
     return f"from ε = {names[0]}"
@@ -153,3 +199,7 @@ def _epsilon_range(tried: dict[float, float], share: float, explain: bool = Fals
 
 def _odds_note(epsilon: float) -> str:
     return f" (where an observer's odds may change {odds(epsilon)})"
+
+
+def _capital(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]

@@ -130,7 +130,7 @@ def draw_records(window: PlotWindow, data: PlotData) -> str | None:
         axes.axis("off")
         _window(axes, window)
         points = data.cloud[:, window.columns]
-        axes.scatter(*points.T, s=2.2, color=POINT, alpha=0.6, linewidths=0)
+        axes.scatter(points[:, 0], points[:, 1], s=2.2, color=POINT, alpha=0.6, linewidths=0)
         return png(figure, dpi=180)
 
 
@@ -206,8 +206,7 @@ def _labels(axes: Axes, window: PlotWindow) -> None:
     axes.set_ylabel(axis_label(window.axes[1]), fontsize=9, labelpad=2)
     axes.tick_params(labelsize=8, length=2.5, pad=2)
     axes.locator_params(nbins=5)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.get_major_formatter().set_useOffset(False)
+    axes.ticklabel_format(useOffset=False)
 
 
 def _density(axes: Axes, window: PlotWindow, data: PlotData, model: FittedModel, colour: str) -> None:

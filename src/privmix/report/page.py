@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from privmix.report.audit_findings import failing_mechanisms
 from privmix.report.figures import series
 from privmix.report.format import TRUST
+from privmix.report.guarantee import protected_noun
 from privmix.report.results import Results
 from privmix.report.run import RunResults
 from privmix.report.sections import (
@@ -66,6 +67,7 @@ def render(
             trusts=[trust for trust in TRUST if trust in {look.trust for look in looks.values()}],
             failed=sum(outcome.failure is not None for outcome in run.outcomes),
             failing=failing_mechanisms(run),
+            protected=protected_noun(run),
             catalog=catalog,
             libraries=libraries(),
             data=embed(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -113,11 +114,12 @@ class Results:
     @cached_property
     def _values(self) -> dict[tuple[str, str, float, str], list[float]]:
         groups = self.frame.groupby(["dataset", "mechanism", "epsilon", "metric"], sort=False)["value"]
-        return {key: list(values) for key, values in groups}
+        return {cast("tuple[str, str, float, str]", key): list(values) for key, values in groups}
 
     @cached_property
     def _relations(self) -> dict[tuple[str, str, float], str]:
-        return self.frame.groupby(["dataset", "mechanism", "epsilon"])["relation"].first().to_dict()
+        first = self.frame.groupby(["dataset", "mechanism", "epsilon"])["relation"].first()
+        return cast("dict[tuple[str, str, float], str]", first.to_dict())
 
     def estimate(self, dataset: str, mechanism: str, epsilon: float, metric: str) -> Estimate | None:
         """A metric over the replicates, or None where it was not measured."""

@@ -66,7 +66,10 @@ class Outcome:
     @property
     def claimed_delta(self) -> float:
         """The δ of the claim; without a model file that of the budget, which is no smaller."""
-        return self.scores["delta"][0].as_py() if self.model is None else self.model.privacy.delta
+        if self.model is not None:
+            return self.model.privacy.delta
+        assert self.scores is not None, "a job without a model and without scores has no claim"
+        return float(self.scores["delta"][0].as_py())
 
     @property
     def failure(self) -> str | None:
@@ -75,6 +78,16 @@ class Outcome:
             if part is not None and part.failure:
                 return part.failure
         return NOT_MADE if self.model is None or self.scores is None else None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A mechanism that is not run on a dataset, because the dataset has more coordinates than it can fit."""
+
+    dataset: str
+    mechanism: str
+    trust: str
+    max_coordinates: int
 
 
 @dataclass(frozen=True)
@@ -175,6 +188,7 @@ class RunResults:
     provenance: Provenance
     audit_code: str  # version of the code that audits run now
     usage: tuple[StageUsage, ...] = ()  # of the stages before the report
+    left_out: tuple[LeftOut, ...] = ()  # what the plan does not run, in the order of the configuration
 
     @property
     def trust(self) -> dict[str, str]:
@@ -189,6 +203,10 @@ class RunResults:
     def of(self, dataset: str) -> list[Outcome]:
         """The outcomes of one dataset, in order."""
         return [outcome for outcome in self.outcomes if outcome.dataset == dataset]
+
+    def left_out_of(self, dataset: str, trust: str | None = None) -> list[LeftOut]:
+        """The mechanisms that are not run on one dataset: all of them, or those of one trust model."""
+        return [each for each in self.left_out if each.dataset == dataset and trust in (None, each.trust)]
 
     def worst_person(self, dataset: str) -> str | None:
         """The name in the catalog of the isolated person who was attacked, or None where nobody was."""

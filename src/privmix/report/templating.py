@@ -28,6 +28,7 @@ def environment() -> Environment:
     )
     made.globals.update(f=format, inf=math.inf, exp=lambda x: math.exp(min(x, 700.0)))
     made.filters["code"] = _mark_code
+    made.filters["plain"] = format.plain
     return made
 
 

@@ -149,10 +149,10 @@ def attack_tile(run: RunResults, results: Results, best: Outcome, ceiling: float
         for key in (best.key, _non_private_key(results, best))
     )
     if weakness(run, results, best) and away:  # what a few runs cannot tell, the models themselves can
-        without = f" (without privacy: {nearest(near)})" if near else ""
-        return distance(min(away)), f"from {name} to the nearest centre of a model{without}"
+        without = f"; without privacy: {distance(min(near))}" if near else ""
+        return distance(min(away)), f"from {name} to the nearest model centre{without}"
     bare = results.values(*_non_private_key(results, best), "mia_worst_record_auc")
     against = [f"{low[0]:.2f} to {high[0]:.2f}"] if low and high else []
-    against.append(f"limit {rate(ceiling)}")
+    against += ["0.5 = guessing", f"limit {rate(ceiling)}"]
     against += [f"{rate(bare[0])} without privacy"] if bare else []
-    return rate(auc[0]), f"AUC against {name} ({'; '.join(against)})"
+    return rate(auc[0]), f"attack on {name}, AUC ({'; '.join(against)})"

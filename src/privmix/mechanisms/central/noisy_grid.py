@@ -19,7 +19,7 @@ far better for clustered records. Above four coordinates a grid has too few cell
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ RECORDS_PER_CELL = 3.0  # c, at ε = 1
 @mechanism_dataclass
 class NoisyGrid(SynopsisMechanism):
     """`searches`: restarts of the fit, which cost no privacy."""
+
+    max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
 
     def measure_counts(
         self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger

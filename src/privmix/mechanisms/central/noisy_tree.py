@@ -20,7 +20,7 @@ the halving of single axes were chosen by held-out likelihood on the Gowalla and
 """
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -45,6 +45,8 @@ LEAST_PART = 50_000  # a part with less than this fraction (1 / LEAST_PART) of t
 @mechanism_dataclass
 class NoisyTree(SynopsisMechanism):
     """`shape_share`: the part of ε for the shape. `searches`: restarts of the fit, which cost no privacy."""
+
+    max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
 
     noise: Literal["laplace", "gaussian"] = "laplace"
     shape_share: Annotated[float, Field(gt=0, lt=1)] = 0.5

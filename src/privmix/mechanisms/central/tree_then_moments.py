@@ -38,6 +38,7 @@ class TreeThenMoments(Mechanism):
     """`tree_share`: part of ε for the tree. `iterations`: joint measurements after it. `searches`: of its fit."""
 
     chooses_components: ClassVar[bool] = True
+    max_coordinates: ClassVar[int | None] = NoisyTree.max_coordinates
 
     tree_share: Annotated[float, Field(gt=0, lt=1)] = 0.8
     iterations: Annotated[int, Field(ge=1)] = 2

@@ -28,7 +28,7 @@ data.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -41,7 +41,7 @@ from privmix.mechanisms.local.base import (
     decode_reports,
     responses_per_person,
 )
-from privmix.mechanisms.local.tree_response import halvings, visible_halvings
+from privmix.mechanisms.local.tree_response import MOST_DIMENSIONS, halvings, visible_halvings
 from privmix.mechanisms.shared import attributes
 from privmix.mechanisms.shared.partitions import Bisection, Partition
 from privmix.mechanisms.shared.report_shuffle import (
@@ -76,6 +76,8 @@ LEAST_PART = 2_000  # a part with less than this fraction (1 / LEAST_PART) of th
 @mechanism_dataclass
 class AdaptiveTreeResponse(LocalMechanism):
     """`searches`: restarts of the fit, which cost no privacy."""
+
+    max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
 
     searches: Annotated[int, Field(ge=1)] = 8
 

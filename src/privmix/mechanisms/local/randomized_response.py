@@ -28,7 +28,7 @@ on six coordinates it was worse than the uniform density at ε = 1.
 import functools
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -96,6 +96,8 @@ def _cells(mechanism: "RandomizedResponse", most: int, plan: Plan) -> int:
 @mechanism_dataclass
 class RandomizedResponse(LocalMechanism):
     """`oracle`: how a record reports its cell; `searches`: restarts of the fit, which cost no privacy."""
+
+    max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
 
     oracle: Literal["auto", "grr", "oue", "olh", "subset", "hadamard"] = "auto"
     searches: Annotated[int, Field(ge=1)] = 2

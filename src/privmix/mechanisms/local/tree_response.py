@@ -21,7 +21,7 @@ levels and the significance threshold were chosen by held-out likelihood on the 
 
 import math
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -64,6 +64,8 @@ MOST_OPENED = 100  # parts of a level that are opened: those with the largest sh
 @mechanism_dataclass
 class TreeResponse(LocalMechanism):
     """`searches`: restarts of the fit, which cost no privacy."""
+
+    max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
 
     searches: Annotated[int, Field(ge=1)] = 8
 

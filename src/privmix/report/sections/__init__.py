@@ -1,7 +1,7 @@
 """The sections of the report: one module and one template of the same name for each.
 
 `<name>.build` makes what `templates/sections/<name>.html` renders, in which it is called `section`. To add
-one: the two files, a line in `page.build`, and a link at the top of `templates/page.html`.
+one: the two files, and a line in `page.build`. The navigation is made from the names of the sections.
 """
 
 from collections.abc import Mapping

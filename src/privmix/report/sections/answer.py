@@ -4,26 +4,27 @@ import math
 from dataclasses import dataclass
 
 from privmix.report.audit_findings import describe_audit, findings
-from privmix.report.format import interval, listing, nats, percent, plain, rate, three_digits
+from privmix.report.format import interval, listing, nats, plain, rate, three_digits
 from privmix.report.guarantee import (
     auc_ceiling,
     describe_guarantee,
     group_privacy,
-    protected_unit,
+    protected_noun,
     why_unlimited,
 )
 from privmix.report.knowledge import (
-    BADGES,
+    Advice,
     Verdict,
+    advise,
     indecision,
     knowledge_share,
-    smallest_epsilon,
     thresholds,
+    utility,
+    utility_range,
     verdict,
-    warning,
 )
 from privmix.report.results import Estimate, Results
-from privmix.report.run import Material, Outcome, RunResults
+from privmix.report.run import LeftOut, Material, Outcome, RunResults
 from privmix.report.sections import PageSection
 from privmix.report.worst_record import attack_tile, broken_claims, describe_attack
 
@@ -46,8 +47,8 @@ class Answer:
     mechanism: str | None
     verdict: Verdict
     headline: str  # the answer in one sentence
-    kept: str = ""  # the share of the non-private model's knowledge, where that is known
-    enough: str = ""  # from which epsilon nearly all of it is kept
+    advice: Advice
+    kept: str = ""  # the utility kept, where that is known
     choice: tuple[str, ...] = ()  # what bears on the choice of a mechanism and of ε
     evidence: tuple[str, ...] = ()  # attack, audit and guarantee in words
     warnings: tuple[str, ...] = ()
@@ -63,6 +64,12 @@ class DatasetAnswers:
     title: str
     answers: tuple[Answer, ...]
     material: Material | None
+    left_out: str | None  # which mechanisms are not run on it, and why
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to beware of under any trust model, each once."""
+        return tuple(dict.fromkeys(caution for answer in self.answers for caution in answer.cautions))
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,7 @@ class AnswerSection(PageSection):
     """The answers for every dataset."""
 
     datasets: tuple[DatasetAnswers, ...]
-    unit: str | None  # whom the models protect
-    badges: dict[Verdict, str]
+    unit: str  # what the models protect, in a few words
 
 
 def build(run: RunResults, results: Results) -> AnswerSection:
@@ -83,10 +89,23 @@ def build(run: RunResults, results: Results) -> AnswerSection:
             title=run.entries[name].title,
             answers=tuple(answer for answer in found if answer.dataset == name),
             material=run.materials.get(name),
+            left_out=describe_left_out(run, name),
         )
         for name in run.settings.datasets
     )
-    return AnswerSection(datasets, protected_unit(run), BADGES)
+    return AnswerSection(datasets, protected_noun(run))
+
+
+def describe_left_out(run: RunResults, dataset: str) -> str | None:
+    """Which mechanisms are not run on a dataset, in one sentence."""
+    limits: dict[int, list[str]] = {}
+    for each in run.left_out_of(dataset):
+        limits.setdefault(each.max_coordinates, []).append(each.mechanism)
+    if not limits:
+        return None
+    groups = [f"{listing(names)} (at most {most})" for most, names in sorted(limits.items())]
+    number = len(run.entries[dataset].coordinates)
+    return f"Not run on {dataset}, which has {number} coordinates: {'; '.join(groups)}."
 
 
 def answers(run: RunResults, results: Results) -> list[Answer]:
@@ -97,7 +116,8 @@ def answers(run: RunResults, results: Results) -> list[Answer]:
     epsilon = run.reference_epsilon
     if epsilon is None:
         return []
-    trusts = [trust for trust in ("central", "local") if trust in {run.trust[name] for name in run.private}]
+    planned = {run.trust[name] for name in run.private} | {each.trust for each in run.left_out}
+    trusts = [trust for trust in ("central", "local") if trust in planned]
     return [
         _answer(run, results, dataset, trust, epsilon)
         for dataset in run.settings.datasets
@@ -107,6 +127,7 @@ def answers(run: RunResults, results: Results) -> list[Answer]:
 
 def _answer(run: RunResults, results: Results, dataset: str, trust: str, epsilon: float) -> Answer:
     tried = [o for o in run.of(dataset) if o.trust == trust and o.epsilon == epsilon]
+    left_out = run.left_out_of(dataset, trust)
     metric = "holdout_gap" if results.baseline(dataset) else "holdout_loglik"
     measured = [
         (gap, outcome)
@@ -114,16 +135,20 @@ def _answer(run: RunResults, results: Results, dataset: str, trust: str, epsilon
         if (gap := results.estimate(dataset, outcome.mechanism, epsilon, metric)) and not math.isnan(gap.mean)
     ]
     if not measured:
-        return Answer(dataset, trust, epsilon, None, "none", _no_result(tried, trust, epsilon))
+        return _no_answer(run, dataset, trust, epsilon, tried, left_out)
     measured.sort(key=lambda pair: -pair[0].mean)
     gap, best = measured[0]
     kept = knowledge_share(run, results, dataset, gap) if metric == "holdout_gap" else None
-    headline = _cost(best, gap, metric, len(measured), len(tried), epsilon)
+    broken = (*findings(best), *broken_claims(run, results, best))
     return Answer(
-        dataset, trust, epsilon, best.mechanism, verdict(kept), headline,
-        kept=_share(kept.mean) if kept else "",
-        enough=smallest_epsilon(run, results, dataset, trust),
+        dataset, trust, epsilon, best.mechanism,
+        verdict="poor" if broken else verdict(kept),
+        headline=_cost(best, gap, kept, metric, _place(run, best, len(measured), len(tried), left_out)),
+        advice=Advice("do not use", "It breaks its own privacy claim.") if broken
+        else advise(run, results, best, kept),
+        kept=utility(kept.mean) if kept else "",
         choice=_sentences(
+            _interval(gap, metric),
             indecision(kept) if kept else None,
             thresholds(run, results, dataset, trust),
             _runner_up(measured),
@@ -135,11 +160,7 @@ def _answer(run: RunResults, results: Results, dataset: str, trust: str, epsilon
             describe_audit(best),
             describe_guarantee(best),
         ),
-        warnings=(
-            *findings(best),
-            *broken_claims(run, results, best),
-            *_use_warning(run, results, best, kept, metric),
-        ),
+        warnings=broken,
         cautions=_sentences(group_privacy(run, best)),
         tiles=_tiles(run, results, best, kept),
     )  # fmt: skip
@@ -149,29 +170,24 @@ def _sentences(*sentences: str | None) -> tuple[str, ...]:
     return tuple(sentence for sentence in sentences if sentence)
 
 
-def _share(kept: float) -> str:
-    return percent(min(max(kept, 0.0), 1.0))
-
-
 def _tiles(run: RunResults, results: Results, best: Outcome, kept: Estimate | None) -> tuple[Tile, ...]:
     tiles = []
     if kept:
-        span = ""
-        if kept.low is not None and kept.high is not None:
-            low, high = _share(kept.low), _share(kept.high)
-            span = f" ({low} to {high})" if low != high else ""
-        tiles.append(Tile(_share(kept.mean), f"of the non-private model's knowledge{span}"))
+        span = utility_range(kept)
+        tiles.append(Tile(utility(kept.mean), f"utility kept{f' ({span})' if span else ''}"))
     auc = results.estimate(*best.key, "mia_loss_auc")
     if auc:
         ceiling = _ceiling(run, results, best)
-        against = "0.5 is guessing" if ceiling is None else f"limit {rate(ceiling)}"
-        tiles.append(Tile(rate(auc.mean), f"attacker's AUC ({against})"))
+        limit = "" if ceiling is None else f"; limit {rate(ceiling)}"
+        tiles.append(Tile(rate(auc.mean), f"membership attack (loss), AUC; 0.5 = guessing{limit}"))
     exposed = attack_tile(run, results, best, auc_ceiling(results, best))
     if exposed:
         tiles.append(Tile(*exposed))
     if best.audit is not None and best.audit.bounds:
         lower, claimed = three_digits(best.audit.lower), three_digits(best.audit.epsilon)
-        tiles.append(Tile(f"ε ≥ {lower}", f"shown by attacks on crafted records; claimed: ε ≤ {claimed}"))
+        tiles.append(
+            Tile(f"ε\u00a0≥\u00a0{lower}", f"shown by the audit (game); claimed: ε\u00a0≤\u00a0{claimed}")
+        )
     return tuple(tiles)
 
 
@@ -180,47 +196,54 @@ def _ceiling(run: RunResults, results: Results, best: Outcome) -> float | None:
     return auc_ceiling(results, best) if run.limits_average(best.dataset) else None
 
 
-def _no_result(tried: list[Outcome], trust: str, epsilon: float) -> str:
+def _no_answer(
+    run: RunResults, dataset: str, trust: str, epsilon: float, tried: list[Outcome], left_out: list[LeftOut]
+) -> Answer:
+    number = len(run.entries[dataset].coordinates)
+    advice = Advice("no result", f"Add a {trust} mechanism that can handle {number} columns.")
+    if tried:
+        advice = Advice("no result", "See the reason under “Results”.")
     if len(tried) == 1:
-        return f"The only {trust} mechanism, {tried[0].mechanism}, has no result at ε = {plain(epsilon)}."
-    return f"None of the {len(tried)} {trust} mechanisms has a result at ε = {plain(epsilon)}."
-
-
-def _cost(best: Outcome, gap: Estimate, metric: str, measured: int, tried: int, epsilon: float) -> str:
-    of = f"of {tried} {best.trust} mechanisms"
-    if tried == 1:
-        place = f"the only {best.trust} mechanism"
-    elif measured == 1:
-        place = f"the only one with a result {of}"
+        headline = f"The only {trust} mechanism, {tried[0].mechanism}, has no result at ε = {plain(epsilon)}."
+    elif tried:
+        headline = f"None of the {len(tried)} {trust} mechanisms has a result at ε = {plain(epsilon)}."
+    elif left_out:
+        headline = f"No {trust} mechanism of this run can handle {number} columns."
     else:
-        place = f"the best {of}" if measured == tried else f"the best of {measured} with a result {of}"
-    start = f"At ε = {plain(epsilon)}, {best.mechanism}, {place},"
+        headline = f"No {trust} mechanism was run on this dataset."
+    return Answer(dataset, trust, epsilon, None, "none", headline, advice)
+
+
+def _place(run: RunResults, best: Outcome, measured: int, tried: int, left_out: list[LeftOut]) -> str:
+    """What the mechanism is the best of."""
+    failed = tried - measured
+    reasons = [f"{failed} failed"] if failed else []
+    if left_out:
+        reasons.append(f"{len(left_out)} cannot handle {len(run.entries[best.dataset].coordinates)} columns")
+    others = f" ({', '.join(reasons)})" if reasons else ""
+    if measured == 1:
+        return f"the only {best.trust} mechanism{' that ran' if reasons else ''}{others}"
+    return f"best of the {measured} {best.trust} mechanisms{' that ran' if reasons else ''}{others}"
+
+
+def _cost(best: Outcome, gap: Estimate, kept: Estimate | None, metric: str, place: str) -> str:
+    start = f"At ε = {plain(best.epsilon)}, {best.mechanism}"
     if metric == "holdout_loglik":
         return (
-            f"{start} reaches a held-out log-likelihood of {nats(gap.mean)} nats per record ({interval(gap)}); "
-            "this run has no non-private model to compare it with."
+            f"{start} reaches a held-out log-likelihood of {nats(gap.mean)} nats per record; this run has no "
+            f"non-private model to compare it with. It is {place}."
         )
     if not math.isfinite(gap.mean):
-        return f"{start} gives some held-out records no density at all."
-    return (
-        f"{start} assigns an unseen record {percent(_density(gap.mean))} of the density that the non-private model "
-        f"assigns: a gap of {nats(gap.mean)} nats ({interval(gap)})."
-    )
+        return f"{start} gives some held-out records no density at all. It is {place}."
+    keeps = f"keeps {utility(kept.mean)} of the utility" if kept else "is compared with the non-private model"
+    return f"{start} {keeps}, a gap of {nats(gap.mean)} nats per record: {place}."
 
 
-def _density(gap: float) -> float:
-    return math.exp(min(gap, 700.0))
-
-
-def _use_warning(
-    run: RunResults, results: Results, best: Outcome, kept: Estimate | None, metric: str
-) -> tuple[str, ...]:
-    if metric == "holdout_loglik":
-        return ()
-    if kept is None:
-        return ("The non-private model itself is no better than a uniform box, so there is nothing to lose.",)
-    sentence = warning(run, results, best, kept)
-    return (sentence,) if sentence else ()
+def _interval(gap: Estimate, metric: str) -> str | None:
+    if not math.isfinite(gap.mean):
+        return None
+    what = "Gap to the non-private model" if metric == "holdout_gap" else "Held-out log-likelihood"
+    return f"{what}: {nats(gap.mean)} nats per record ({interval(gap)})."
 
 
 def _shadow_remark(results: Results, best: Outcome) -> str | None:

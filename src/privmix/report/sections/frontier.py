@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 
 from privmix.artefacts.domain import Domain
 from privmix.report.figures import GRID, INK, MUTED, VARIABLES, Series, drawing, series, spread, svg
-from privmix.report.format import count, nats, percent, plain
+from privmix.report.format import count, nats, plain
+from privmix.report.knowledge import utility, utility_gain
 from privmix.report.methods import MechanismRow, mechanism_rows
 from privmix.report.results import Results, estimate, uniform_loglik
 from privmix.report.run import Outcome, RunResults
@@ -82,6 +83,7 @@ class FrontierChart:
     dataset: str
     title: str
     gap: bool
+    gain: float | None  # the nats between 0 % and 100 % of utility
     epsilons: tuple[float, ...]
     rules: tuple[FrontierRule, ...]
     lines: tuple[FrontierLine, ...]
@@ -96,6 +98,11 @@ class DatasetFrontier:
     pictures: FrontierPictures | None
     chart: FrontierChart | None  # the same for scripts
     bounded: bool  # whether the public box is known, and so the level of the uniform density
+
+    @property
+    def mechanisms(self) -> list[str]:
+        """The mechanisms that are drawn."""
+        return [line.mechanism for line in self.chart.lines] if self.chart else []
 
 
 @dataclass(frozen=True)
@@ -122,12 +129,15 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetFrontier:
     epsilons = sorted({outcome.epsilon for outcome in outcomes if outcome.private})
     non_private = [outcome.mechanism for outcome in outcomes if not outcome.private]
     mechanisms = {row.name: row for row in mechanism_rows(run)}
+    gain = utility_gain(run, results, name)
     return DatasetFrontier(
         name=name,
         title=title,
-        pictures=draw_frontier(results, name, domain, looks, epsilons, non_private) if epsilons else None,
+        pictures=draw_frontier(results, name, domain, looks, epsilons, non_private, gain)
+        if epsilons
+        else None,
         chart=frontier_chart(
-            results, name, title, domain, looks, mechanisms, outcomes, epsilons, non_private
+            results, name, title, domain, looks, mechanisms, outcomes, epsilons, non_private, gain
         ),
         bounded=material is not None,
     )
@@ -143,6 +153,7 @@ def frontier_chart(
     outcomes: Iterable[Outcome],
     epsilons: list[float],
     non_private: list[str],
+    gain: float | None,
 ) -> FrontierChart | None:
     """The frontier's numbers, or None when no private mechanism has a result on the dataset."""
     metric = "holdout_gap" if results.baseline(dataset) else "holdout_loglik"
@@ -150,7 +161,7 @@ def frontier_chart(
     made = {(outcome.mechanism, outcome.epsilon): outcome for outcome in outcomes}
     for name, look in looks.items():
         own = [made[name, epsilon] for epsilon in epsilons if (name, epsilon) in made]
-        points = [_point(results, outcome, mechanisms[name], metric) for outcome in own]
+        points = [_point(results, outcome, mechanisms[name], metric, gain) for outcome in own]
         line = FrontierLine(
             mechanism=name,
             label=look.label,
@@ -170,10 +181,12 @@ def frontier_chart(
         )
         for level in reference_levels(results, dataset, domain, non_private, metric)
     )
-    return FrontierChart(dataset, title, metric == "holdout_gap", tuple(epsilons), rules, tuple(lines))
+    return FrontierChart(dataset, title, metric == "holdout_gap", gain, tuple(epsilons), rules, tuple(lines))
 
 
-def _point(results: Results, outcome: Outcome, mechanism: MechanismRow, metric: str) -> FrontierPoint | None:
+def _point(
+    results: Results, outcome: Outcome, mechanism: MechanismRow, metric: str, gain: float | None
+) -> FrontierPoint | None:
     epsilon = outcome.epsilon
     value = results.estimate(*outcome.key, metric)
     if value is None or not math.isfinite(value.mean):
@@ -182,8 +195,8 @@ def _point(results: Results, outcome: Outcome, mechanism: MechanismRow, metric: 
     facts = [("ε", plain(epsilon)), ("δ", plain(outcome.claimed_delta)), (what, f"{nats(value.mean)} nats")]
     if value.low is not None and value.high is not None:
         facts.append(("95\u00a0% interval", f"{nats(value.low)} to {nats(value.high)}"))
-    if metric == "holdout_gap":
-        facts.append(("density kept", percent(math.exp(min(value.mean, 700.0)))))
+    if metric == "holdout_gap" and gain:
+        facts.append(("utility kept", utility(1 + value.mean / gain)))
     facts.append(("from", count(value.count, "replicate")))
     facts += [("trust", mechanism.trust), ("method", mechanism.method)]
     facts += mechanism.parameters
@@ -197,6 +210,7 @@ def draw_frontier(
     looks: Mapping[str, Series],
     epsilons: list[float],
     non_private: list[str],
+    gain: float | None,
 ) -> FrontierPictures | None:
     """The frontier, or None when no private mechanism has a result on the dataset."""
     metric = "holdout_gap" if results.baseline(dataset) else "holdout_loglik"
@@ -208,8 +222,10 @@ def draw_frontier(
     drawn = reference_levels(results, dataset, domain, non_private, metric)
     shown = [look for name, look in looks.items() if name in set(rows["mechanism"])]
     label = _description(rows, shown, metric, dataset)
-    pictures = []
-    longest = max(len(line.label) for line in [*shown, *drawn])
+    pictures = {}
+    longest = max(
+        len(label) for label in [*(look.label for look in shown), *(level.label for level in drawn)]
+    )
     crowd = len(shown) + len(drawn)
     for name, width, height, margin in (
         ("wide", 7.9, max(3.9, 1.0 + LABEL_HEIGHT * crowd), 0.3 + LETTER_WIDTH * longest),
@@ -219,12 +235,12 @@ def draw_frontier(
             axes = figure.add_axes(
                 (LEFT / width, 0.5 / height, (width - LEFT - margin) / width, 1 - 0.8 / height)
             )
-            _draw(axes, rows, shown, drawn, epsilons, metric)
+            _draw(axes, rows, shown, drawn, epsilons, metric, gain)
             axes.title.set_x(-LEFT / (width - LEFT - margin))
             if name == "wide":
                 _direct_labels(axes, rows, shown, drawn, height)
-            pictures.append(svg(figure, f"frontier-{dataset}-{name}", label))
-    return FrontierPictures(*pictures, caption=_caption(rows, metric, shown))
+            pictures[name] = svg(figure, f"frontier-{dataset}-{name}", label)
+    return FrontierPictures(pictures["wide"], pictures["narrow"], _caption(rows, metric))
 
 
 def reference_levels(
@@ -239,7 +255,7 @@ def reference_levels(
         if value and math.isfinite(value.mean) and not (baseline and mechanism == baseline.mechanism):
             found.append(Level(f"{mechanism} (no privacy)", value.mean, INK, (5.0, 2.0)))
     if domain is not None:
-        found.append(Level("uniform box (no data)", uniform_loglik(domain) - zero, MUTED, (1.0, 2.0)))
+        found.append(Level("public bounds alone", uniform_loglik(domain) - zero, MUTED, (1.0, 2.0)))
     return found
 
 
@@ -250,6 +266,7 @@ def _draw(
     levels: list[Level],
     epsilons: list[float],
     metric: str,
+    gain: float | None,
 ) -> None:
     import seaborn
 
@@ -272,7 +289,7 @@ def _draw(
     axes.minorticks_off()
     axes.set_xlabel("ε (smaller protects more)")
     axes.set_ylabel("")
-    _scale(axes, rows, levels, metric)
+    _scale(axes, rows, levels, metric, gain)
     axes.spines["left"].set_color(GRID)
 
 
@@ -283,19 +300,19 @@ def _whiskers(values: pd.Series) -> tuple[float, float]:
     return summary.low, summary.high
 
 
-def _scale(axes: Axes, rows: pd.DataFrame, levels: list[Level], metric: str) -> None:
+def _scale(axes: Axes, rows: pd.DataFrame, levels: list[Level], metric: str, gain: float | None) -> None:
     """Gaps over more than a decade go on an axis that is logarithmic away from zero, and linear near it."""
     means = rows.groupby(["mechanism", "epsilon"])["value"].mean()
     values = np.array([*means, *(level.value for level in levels)])
     if metric != "holdout_gap":
         _name_axis(axes, "held-out log-likelihood, nats per record")
         return
-    _name_axis(axes, "gap in nats per record · density kept")
+    _name_axis(axes, "gap, nats per record · utility kept" if gain else "gap, nats per record")
     lost = -values[values < 0]
     worst = float(lost.max()) if len(lost) else 1.0
     nearest = float(lost.min()) if len(lost) else worst
     if worst / nearest < 10:
-        axes.yaxis.set_major_formatter(lambda value, _: _tick(value))
+        axes.yaxis.set_major_formatter(lambda value, _: _tick(value, gain))
         room = 0.08 * (float(values.max()) + worst)
         axes.set_ylim(-worst - room, float(values.max()) + room)
         return
@@ -305,7 +322,7 @@ def _scale(axes: Axes, rows: pd.DataFrame, levels: list[Level], metric: str) -> 
     between = [decade * 3 for decade in decades] if len(decades) <= 3 else []
     ticks = [value for value in sorted({*decades, *between}) if value <= worst * 1.6]
     axes.set_yticks([0.0, *(-value for value in ticks)])
-    axes.yaxis.set_major_formatter(lambda value, _: _tick(value))
+    axes.yaxis.set_major_formatter(lambda value, _: _tick(value, gain))
     axes.minorticks_off()
     axes.set_ylim(-worst * 1.5, max(float(values.max()) * 1.5, linear * 0.6))
 
@@ -315,10 +332,12 @@ def _name_axis(axes: Axes, name: str) -> None:
     axes.set_title(name, fontsize=10, color=MUTED, pad=8, horizontalalignment="left")
 
 
-def _tick(gap: float) -> str:
+def _tick(gap: float, gain: float | None) -> str:
+    """A gap and the utility that it leaves; below the public bounds alone there is none."""
     number = plain(gap) if gap else "0"
-    kept = math.exp(min(gap, 50.0))
-    return number if kept < 1e-4 else f"{number} · {percent(kept)}".replace("over ", ">")
+    if not gain or 1 + gap / gain < 0:
+        return number
+    return f"{number} · {utility(1 + gap / gain)}".replace("over ", ">").replace("less than ", "<")
 
 
 def _direct_labels(
@@ -346,31 +365,29 @@ def _description(rows: pd.DataFrame, shown: list[Series], metric: str, dataset: 
     parts = []
     for look in shown:
         means = rows[rows["mechanism"] == look.name].groupby("epsilon")["value"].mean()
-        points = ", ".join(f"{nats(value)} at ε {plain(epsilon)}" for epsilon, value in means.items())
+        points = ", ".join(
+            f"{nats(value)} at ε {plain(epsilon)}" for epsilon, value in zip(means.index, means, strict=True)
+        )
         parts.append(f"{look.label}: {points}")
     what = "gap to the best non-private model" if metric == "holdout_gap" else "held-out log-likelihood"
     return f"{dataset}: {what} in nats per record against ε. " + "; ".join(parts) + "."
 
 
-def _caption(rows: pd.DataFrame, metric: str, shown: list[Series]) -> str:
+def _caption(rows: pd.DataFrame, metric: str) -> str:
     replicates = int(rows.groupby(["mechanism", "epsilon"])["replicate"].nunique().max())
     if metric == "holdout_gap":
         text = (
-            "Higher is better. The gap is the mean held-out log-density below that of the best non-private "
-            "model; the percentage is the same as a ratio of densities (geometric mean)."
+            "The gap is the mean log-density of held-out records, minus that of the best non-private model. "
+            "The utility kept is the same, scaled from the public bounds alone (0\u00a0%) to that model (100\u00a0%)."
         )
     else:
-        text = "Higher is better. The run has no non-private model, so there is no gap to show."
+        text = "The run has no non-private model, so there is no gap to show."
     if replicates == 1:
         text += " Each point is one replicate, so there is no interval."
     else:
         text += (
-            f" Points are means over {count(replicates, 'replicate')}, whiskers Student's 95\u00a0% intervals of the "
-            "mean, cut off where they leave the picture; they cover the mechanism's own randomness, not the choice of "
-            "the held-out records."
-        )
-    if {look.local for look in shown} == {True, False}:
-        text += (
-            " Solid lines with filled markers trust a curator; dashed lines with hollow markers trust nobody."
+            f" Points are means over {count(replicates, 'replicate')}. Whiskers are Student's 95\u00a0% intervals of "
+            "the mean, cut off where they leave the picture; they cover the mechanism's own randomness, not the choice "
+            "of the held-out records."
         )
     return text

@@ -10,7 +10,8 @@ from markupsafe import Markup
 from privmix.artefacts.fitted_model import FittedModel
 from privmix.report import model_plot
 from privmix.report.figures import INK, Series, series
-from privmix.report.format import count, interval, nats, plain
+from privmix.report.format import count, nats, plain
+from privmix.report.knowledge import utility, utility_gain
 from privmix.report.model_plot import PlotWindow
 from privmix.report.results import Results
 from privmix.report.run import Material, Outcome, RunResults
@@ -79,7 +80,7 @@ class Panel:
     look: Series | None
     epsilon: float
     picture: Markup | None
-    gap: str
+    kept: str  # the utility, in words
     unseen: str
     failure: str | None
 
@@ -127,7 +128,11 @@ def build(run: RunResults, results: Results) -> ModelsSection:
     for name in run.settings.datasets:
         material = run.materials.get(name)
         pictures = (
-            model_pictures(results, name, run.of(name), looks, material, reference) if material else None
+            model_pictures(
+                results, name, run.of(name), looks, material, reference, utility_gain(run, results, name)
+            )
+            if material
+            else None
         )
         person = run.worst_person(name)
         datasets.append(DatasetModels(name, run.entries[name].title, pictures, material, person))
@@ -141,7 +146,9 @@ def model_pictures(
     looks: dict[str, Series],
     material: Material,
     reference: float | None,
+    gain: float | None,
 ) -> ModelPictures | None:
+    """The models of a dataset at the reference epsilon, or None where there is no model; `gain`: see `utility_gain`."""
     if (
         material.domain.visibility == "sensitive"
     ):  # a non-private model may sit on a person: it tells of records
@@ -158,7 +165,6 @@ def model_pictures(
         look = looks.get(outcome.mechanism)
         words = f"ε = {plain(outcome.epsilon)}" if outcome.private else "no privacy"
         words += "" if outcome.comparable else " for nearby places"
-        gap = results.estimate(*outcome.key, "holdout_gap")
         picture, unseen = None, ""
         if model:
             unseen = describe_hidden(window, model)
@@ -175,13 +181,13 @@ def model_pictures(
                 look=look,
                 epsilon=outcome.epsilon,
                 picture=picture,
-                gap=f"mean gap {nats(gap.mean)}" if gap and outcome.private else "",
+                kept=describe_utility(results, outcome, gain),
                 unseen=unseen,
                 failure=outcome.failure or (None if model else "The model file holds no fitted model."),
             )
         )
     dimensions = len(material.info.domain.axes)
-    seen = build_explorer(results, dataset, outcomes, looks, material, window, reference)
+    seen = build_explorer(results, dataset, outcomes, looks, material, window, reference, gain)
     return ModelPictures(tuple(panels), bitmap, len(material.cloud), dimensions > 1, dimensions > 2, seen)
 
 
@@ -218,6 +224,7 @@ def build_explorer(
     material: Material,
     window: PlotWindow,
     reference: float | None,
+    gain: float | None,
 ) -> Explorer | None:
     """The models of a dataset, or None where nothing is private."""
     epsilons = sorted({outcome.epsilon for outcome in outcomes if outcome.private})
@@ -226,14 +233,16 @@ def build_explorer(
     mechanisms = []
     for name, look in looks.items():
         own = sorted((o for o in outcomes if o.mechanism == name), key=lambda outcome: outcome.epsilon)
-        fits = tuple(_fit(results, outcome, window) for outcome in own)
+        fits = tuple(_fit(results, outcome, window, gain) for outcome in own)
+        if not fits:
+            continue
         mechanisms.append(ExplorerMechanism(name, look.label, f"var({look.variable})", fits))
     best = results.baseline(dataset)
     bare = [o for o in outcomes if not o.private and best and o.mechanism == best.mechanism]
     baseline = None
     if bare:
         name = bare[0].mechanism
-        baseline = ExplorerMechanism(name, name, "var(--ink)", (_fit(results, bare[0], window),))
+        baseline = ExplorerMechanism(name, name, "var(--ink)", (_fit(results, bare[0], window, gain),))
     return Explorer(
         dataset=dataset,
         axes=tuple(model_plot.axis_label(axis) for axis in window.axes),
@@ -262,14 +271,23 @@ def _best(results: Results, outcomes: list[Outcome], otherwise: str) -> str:
     return max(found, key=found.__getitem__, default=otherwise)
 
 
-def _fit(results: Results, outcome: Outcome, window: PlotWindow) -> ExplorerFit:
-    model = model_to_draw(results, outcome)
+def describe_utility(results: Results, outcome: Outcome, gain: float | None) -> str:
+    """The utility that a private mechanism keeps, and the gap behind it; empty where nothing was measured."""
     gap = results.estimate(*outcome.key, "holdout_gap")
+    if not gap or not outcome.private:
+        return ""
+    if gain is None:
+        return f"gap {nats(gap.mean)} nats"
+    return f"{utility(1 + gap.mean / gain)} utility (gap {nats(gap.mean)} nats)"
+
+
+def _fit(results: Results, outcome: Outcome, window: PlotWindow, gain: float | None) -> ExplorerFit:
+    model = model_to_draw(results, outcome)
     words = f"ε = {plain(outcome.epsilon)}" if outcome.private else "no privacy"
     return ExplorerFit(
         epsilon=outcome.epsilon if outcome.private else None,
         words=words + ("" if outcome.comparable else " for nearby places"),
-        about=f"mean gap {nats(gap.mean)}, {interval(gap)}" if gap and outcome.private else "",
+        about=describe_utility(results, outcome, gain),
         unseen=describe_hidden(window, model) if model else "",
         components=_components(model, window) if model else (),
         failure=None if model else outcome.failure or "The model file holds no fitted model.",
@@ -302,4 +320,5 @@ def _histogram(material: Material, window: PlotWindow) -> tuple[tuple[float, flo
     if not len(material.cloud):
         return ()
     heights, edges = np.histogram(material.cloud[:, 0], bins=BINS, range=window.limits[0], density=True)
-    return tuple(_short(bar) for bar in zip(edges, edges[1:], heights, strict=False))
+    left, right, height = (_short(values) for values in (edges[:-1], edges[1:], heights))
+    return tuple(zip(left, right, height, strict=True))

@@ -38,16 +38,17 @@ const isolate = name => {
   hide(alone ? [] : others);
 };
 
-const gapTick = gap => {
-  const kept = 100 * Math.exp(Math.min(gap, 50));
-  if (kept < .01) return short(gap);
-  const rounded = kept < 99 ? +kept.toPrecision(2) : kept;
-  return `${short(gap)} · ${kept > 99.89 && kept < 100 ? ">99.9" : short(rounded)} %`;
+const percent = share => {
+  const kept = 100 * Math.min(Math.max(share, 0), 1);
+  if (kept > 99.9 && kept < 100) return ">99.9 %";
+  return `${kept && (kept < 10 || kept > 99) ? +kept.toFixed(1) : Math.round(kept)} %`;
 };
+// A gap and the utility that it leaves; below the public bounds alone there is none.
+const gapTick = (gap, gain) => (gain && 1 + gap / gain >= 0 ? `${short(gap)} · ${percent(1 + gap / gain)}` : short(gap));
 
-const gapOr = chart => (chart.gap ? gapTick : short);
+const gapOr = chart => (chart.gap ? gap => gapTick(gap, chart.gain) : short);
 
-const LEAST_GAP = 1e-2; // a hundredth of a nat is 1 % of the density: nearer to zero the axis is linear
+const LEAST_GAP = 1e-2; // nearer to zero the axis is linear
 // Logarithmic away from zero and linear near it, from the smallest gap's decade to the largest.
 const gapScale = values => {
   const lost = values.filter(gap => gap < 0).map(gap => -gap);
@@ -117,7 +118,7 @@ const draw = (chart, card) => {
   plot.setAttribute("aria-label", `${chart.title}: ${lines.length} of ${chart.lines.length} mechanisms; arrow keys go from marker to marker`);
   for (const part of plot.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label"); // of no use without a role
   for (const part of plot.children) part.setAttribute("aria-hidden", "true");
-  name(plot, chart.gap ? "gap in nats per record · density kept" : "held-out log-likelihood, nats per record", 0, 14, "start");
+  name(plot, chart.gap ? `gap, nats per record${chart.gain ? " · utility kept" : ""}` : "held-out log-likelihood, nats per record", 0, 14, "start");
   name(plot, "ε (smaller protects more)", (left + width - beside) / 2, tall - 6, "middle");
   targets(plot, lines, shift);
   box.replaceChildren(plot);

@@ -1,0 +1,104 @@
+"""The plan of a run: a mechanism has no jobs on a dataset with more coordinates than it can fit."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from making import make_spec
+
+from privmix.errors import MechanismFailure, UserError
+from privmix.mechanisms import registry
+from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.pipeline.plan import RunPlan, make_plan
+from privmix.pipeline.results import list_left_out
+from privmix.privacy.accounting import Budget
+
+ROOT = Path(__file__).parents[2]
+LIMITS = {
+    "noisy_tree": 3,
+    "tree_then_moments": 3,
+    "noisy_grid": 4,
+    "tree_response": 3,
+    "adaptive_tree_response": 3,
+    "randomized_response": 4,
+}
+TREES = ["noisy_tree", "tree_then_moments", "randomized_response", "tree_response"]  # of the default run
+
+
+@pytest.fixture
+def default(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The default configuration."""
+    monkeypatch.chdir(ROOT)
+    return yaml.safe_load((ROOT / "config/config.yaml").read_text())
+
+
+def pairs(planned: RunPlan) -> set[tuple[str, str]]:
+    return {(job.dataset, job.mechanism) for job in planned.jobs()}
+
+
+def test_every_method_declares_its_limit():
+    declared = {method: registry.method_class(method).max_coordinates for method in registry.METHODS}
+    assert {method: most for method, most in declared.items() if most is not None} == LIMITS
+
+
+def test_a_pair_beyond_the_limit_has_no_job_of_any_stage(default):
+    planned = make_plan(default)
+    missing = {("breast_cancer", mechanism) for mechanism in TREES}
+    every = {(dataset, mechanism) for dataset in default["datasets"] for mechanism in default["mechanisms"]}
+    assert pairs(planned) == every - missing
+    assert len(planned.jobs()) == 84 - 4 * 3
+    for stage in ("privatise", "fit", "evaluate"):
+        assert not [path for path in planned.benchmark_paths(stage) if "breast_cancer/noisy_tree" in path]
+        assert not [path for path in planned.benchmark_paths(stage) if "breast_cancer/tree_response" in path]
+    assert [planned.left_out(dataset) for dataset in default["datasets"]] == [[], [], TREES]
+
+
+def test_what_is_left_out_is_told_to_the_report_with_its_limit(default):
+    told = [
+        (each.dataset, each.mechanism, each.max_coordinates) for each in list_left_out(make_plan(default))
+    ]
+    assert told == [
+        ("breast_cancer", "noisy_tree", 3),
+        ("breast_cancer", "tree_then_moments", 3),
+        ("breast_cancer", "randomized_response", 4),
+        ("breast_cancer", "tree_response", 3),
+    ]
+
+
+def test_a_mechanism_that_fits_no_dataset_is_not_audited(default):
+    planned = make_plan({**default, "datasets": ["breast_cancer"], "components": 3})
+    audits = planned.benchmark_paths("audit")
+    assert len(audits) == 5 * 3
+    assert not any("tree" in path for path in audits)
+
+
+def test_a_dataset_that_no_mechanism_can_fit_is_refused_with_what_to_do(default):
+    only = {name: default["mechanisms"][name] for name in TREES}
+    broken = {**default, "datasets": ["checkins", "breast_cancer"], "mechanisms": only}
+    broken["evaluation"] = {}
+    with pytest.raises(
+        UserError, match=r"no mechanism can fit the 6 coordinates of breast_cancer .*at most 4"
+    ):
+        make_plan(broken)
+
+
+@pytest.mark.parametrize(("method", "most"), LIMITS.items())
+def test_the_limit_is_the_one_at_which_the_mechanism_itself_refuses(method, most):
+    spec, mechanism = make_spec(rows=50, dimensions=most + 1), registry.build(method, {})
+    records = Records(np.zeros((50, most + 1)))
+    call = mechanism.privatise if mechanism.randomises_records else mechanism.fit
+    with pytest.raises(MechanismFailure, match=f"up to {most} coordinates"):
+        call(records, spec, Budget(1.0, 1e-6), seeded_randomness(1, method))
+
+
+def test_the_plan_of_the_default_run_loads_no_numerical_library():
+    code = (
+        "import sys, yaml; from privmix.pipeline.plan import make_plan;"
+        "planned = make_plan(yaml.safe_load(open('config/config.yaml'))); planned.jobs();"
+        "heavy = {'numba', 'scipy', 'pandas', 'matplotlib', 'sklearn'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
