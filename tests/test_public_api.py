@@ -16,6 +16,7 @@ from sklearn.mixture import GaussianMixture
 import privmix
 from privmix.attacks import auc_ceiling, membership_attack
 
+ROOT = Path(__file__).parents[1]
 NAMESPACES = ("privmix", "privmix.privacy", "privmix.audit", "privmix.attacks", "privmix.catalog")
 
 
@@ -77,3 +78,12 @@ def test_the_membership_attack_takes_any_density_model():
     fair = membership_attack(GaussianMixture(1, random_state=0).fit(members), members, others)
     assert abs(fair.auc - 0.5) < 0.1
     assert 0.5 < auc_ceiling(1.0, 0.0) < 1.0
+
+
+def test_the_package_has_no_type_error():
+    """mypy on the whole package, strict on the public API (see [tool.mypy] in pyproject.toml)."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    assert (ROOT / "src/privmix/py.typed").exists()

@@ -15,11 +15,21 @@ from privmix.catalog.sources import acquire
 from privmix.clean.pipeline import clean
 from privmix.cli import main
 from privmix.pipeline.catalog import FILES
-from privmix.report.catalog_page import CatalogRun, _lineage, exact, lineage_graph, render, wrap
+from privmix.report.catalog_page import (
+    CatalogRun,
+    PlannedMechanism,
+    _lineage,
+    exact,
+    lineage_graph,
+    render,
+    wrap,
+)
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "data/catalog"
-PLAN = CatalogRun(("checkins",), (), ("laplace",), ("dp_em", "noisy_tree"), reports=5, jobs=15)
+LOCAL, CENTRAL = PlannedMechanism(local=True, jobs=5), PlannedMechanism(local=False, jobs=5)
+TREE = PlannedMechanism(local=False, jobs=5, max_coordinates=3)
+PLAN = CatalogRun(("checkins",), (), (LOCAL, CENTRAL, TREE))
 
 
 def page(*holdings: DatasetFiles, plan: CatalogRun = PLAN, problems: tuple[str, ...] = ()) -> str:
@@ -153,13 +163,19 @@ def test_the_lineage_goes_from_the_source_to_the_report_by_the_files_of_the_swee
 
 
 def test_without_local_or_without_central_mechanisms_there_is_no_fork():
-    central = CatalogRun(("checkins",), (), (), ("dp_em",), reports=0, jobs=5)
+    central = CatalogRun(("checkins",), (), (CENTRAL,))
     assert "Private reports" not in boxes(page(held("checkins"), plan=central))
-    local = CatalogRun(("checkins",), ("checkins",), ("laplace",), (), reports=5, jobs=5)
+    local = CatalogRun(("checkins",), ("checkins",), (LOCAL,))
     drawn = boxes(page(held("checkins"), plan=local))
     assert "Private reports" in drawn
     assert not [word for word in drawn if word.endswith("central")]
     assert "a local file given in the configuration" in drawn
+
+
+def test_mechanisms_that_cannot_fit_a_dataset_are_not_counted():
+    drawn = boxes(page(held("breast_cancer")))
+    assert "1 central" in drawn
+    assert "10\u00a0files" in drawn
 
 
 def test_a_dataset_that_is_not_in_the_run_says_so():

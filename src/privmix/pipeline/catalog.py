@@ -9,22 +9,24 @@ from privmix.artefacts.io import atomic_write
 from privmix.catalog.data_package import describe_package
 from privmix.catalog.dataset_files import find_all_files
 from privmix.pipeline import plan
-from privmix.report.catalog_page import CatalogRun, Files, render
+from privmix.report.catalog_page import CatalogRun, Files, PlannedMechanism, render
 
 FILES = Files(plan.RAW, plan.CLEAN, plan.PRIVATE, plan.MODEL, plan.SCORES)
 
 
 def describe_run(checked: plan.RunPlan) -> CatalogRun:
-    """Describe the files that the run makes of each of its datasets."""
-    jobs = [job for job in checked.jobs() if job.dataset == checked.settings.datasets[0]]
-    local = {name: mechanism.randomises_records for name, mechanism in checked.mechanisms.items()}
+    """Describe the datasets and mechanisms of the run."""
     return CatalogRun(
         datasets=checked.settings.datasets,
         replaced=tuple(checked.settings.sources),
-        local=tuple(name for name in local if local[name]),
-        central=tuple(name for name in local if not local[name]),
-        reports=sum(local[job.mechanism] for job in jobs),
-        jobs=len(jobs),
+        mechanisms=tuple(
+            PlannedMechanism(
+                each.randomises_records,
+                len(checked.settings.epsilons) if each.private else 1,
+                each.max_coordinates,
+            )
+            for each in checked.mechanisms.values()
+        ),
     )
 
 

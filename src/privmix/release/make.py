@@ -19,7 +19,7 @@ import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from privmix.mechanisms.base import Records, Release, Spec, exact_randomness, re
 from privmix.mechanisms.local.base import LocalMechanism, write_reports
 from privmix.mechanisms.run import MechanismJob
 from privmix.mixture import kernel
-from privmix.privacy.accounting import Claim, Theorem
+from privmix.privacy.accounting import Claim
 from privmix.privacy.composition import ReleaseCost
 from privmix.privacy.noise import fresh_stream
 from privmix.release import account as spending_account
@@ -174,7 +174,7 @@ def _largest_cost(order: ReleaseOrder, rehearsal: Release) -> ReleaseCost:
     """Return the budget, or the cost between any two records if the budget is for nearby places only."""
     mechanism, budget = order.job.mechanism, order.job.budget
     most = Claim(budget.epsilon, budget.delta)
-    epsilon = spending_account.epsilon_anywhere(most, rehearsal.events, cast(Theorem, mechanism.accountant))
+    epsilon = spending_account.epsilon_anywhere(most, rehearsal.events, mechanism.accountant)
     return ReleaseCost(mechanism.relation(order.spec).relation, epsilon, budget.delta)
 
 

@@ -36,15 +36,21 @@ class Files:
 
 
 @dataclass(frozen=True)
+class PlannedMechanism:
+    """What the configured run makes with one mechanism on one dataset."""
+
+    local: bool
+    jobs: int  # number of ε: of models and scores, and of private reports if it is local
+    max_coordinates: int | None = None
+
+
+@dataclass(frozen=True)
 class CatalogRun:
-    """What the configured run does with each of its datasets."""
+    """The configured run: its datasets and mechanisms."""
 
     datasets: tuple[str, ...]
     replaced: tuple[str, ...]  # read from a local file instead of their source
-    local: tuple[str, ...]
-    central: tuple[str, ...]
-    reports: int  # number of files with private reports
-    jobs: int  # number of models, and of scores
+    mechanisms: tuple[PlannedMechanism, ...]
 
 
 @dataclass(frozen=True)
@@ -219,18 +225,24 @@ def _lineage(holding: DatasetFiles, plan: CatalogRun, files: Files) -> Lineage:
     known = counts.kept if counts else None
     size = "" if raw is None or raw.bytes is None else format.count(raw.bytes, "byte")
     records = "" if known is None else format.count(known, "record")
-    local = format.count(len(plan.local), "local mechanism")
+    used = [
+        each
+        for each in plan.mechanisms
+        if each.max_coordinates is None or len(entry.coordinates) <= each.max_coordinates
+    ]
+    local, jobs = [each for each in used if each.local], sum(each.jobs for each in used)
+    reports = format.count(sum(each.jobs for each in local), "file")
     private = Step(
-        "Private reports", (path(files.private),), f"{local}, {format.count(plan.reports, 'file')}"
+        "Private reports", (path(files.private),), f"{format.count(len(local), 'local mechanism')}, {reports}"
     )
     return Lineage(
         source=Step("Source", ("a local file given in the configuration" if replaced else _origin(entry),)),
         raw=Step("Raw file", (path(files.raw),), size),
         clean=Step("Clean records", (path(files.clean),), records),
-        private=private if plan.local else None,
-        direct=len(plan.central),
-        models=Step("Models", (path(files.model),), format.count(plan.jobs, "file")),
-        scores=Step("Scores", (path(files.scores),), format.count(plan.jobs, "file")),
+        private=private if local else None,
+        direct=len(used) - len(local),
+        models=Step("Models", (path(files.model),), format.count(jobs, "file")),
+        scores=Step("Scores", (path(files.scores),), format.count(jobs, "file")),
         report=Step("Report", REPORTS, "for all datasets of the run"),
     )
 

@@ -186,7 +186,7 @@ class _Curator:
             label=label,
         )
 
-    def _reach(self, change: float, size: int, norm: int) -> float:
+    def _reach(self, change: float, size: int, norm: Literal[1, 2]) -> float:
         return noise.with_rounding(change, size, norm, neighbours=self.neighbours, source=self.source)
 
     def _near(self, ratio: np.ndarray) -> np.ndarray:
