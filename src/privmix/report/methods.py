@@ -9,23 +9,23 @@ from privmix.report.run import RunResults
 
 # Guarantee and use of each method, as in the table of the README (a test compares them).
 PROMISES = {
-    "non_private": ("none", "the ceiling of every gap"),
-    "noisy_tree": ("ε, or (ε, δ)", "up to 3 coordinates: the most accurate here"),
-    "tree_then_moments": ("(ε, δ)", "up to 3 coordinates, if the shape of clusters matters"),
-    "noisy_grid": ("ε", "up to 4 coordinates: the simple one to compare with"),
+    "non_private": ("none", "the reference: 100 % utility"),
+    "noisy_tree": ("ε, or (ε, δ)", "up to 3 coordinates: the most accurate central method"),
+    "tree_then_moments": ("(ε, δ)", "up to 3 coordinates, if the shape of components matters"),
+    "noisy_grid": ("ε", "up to 4 coordinates: a simple baseline"),
     "noisy_moments": ("(ε, δ)", "4 to 30 coordinates"),
-    "output_noise": ("(ε, δ)", "the textbook's output perturbation; large N and ε"),
-    "dp_sgd": ("(ε, δ)", "the textbook's gradient perturbation"),
-    "posterior_sample": ("(ε, δ)", "where uncertainty must be stated"),
-    "dp_em": ("(ε, δ)", "the published method, corrected"),
-    "tree_response": ("ε", "up to 3 coordinates: the most accurate that asks everybody at once"),
-    "adaptive_tree_response": ("ε", "up to 3 coordinates, if people can be asked in rounds"),
-    "randomized_response": ("ε", "the simple one to compare with"),
-    "laplace_input": ("ε", "the textbook's input perturbation; more than 3 coordinates"),
-    "gaussian_input": ("(ε, δ)", "the textbook's input perturbation; more than 3 coordinates"),
+    "output_noise": ("(ε, δ)", "textbook output perturbation; needs many records and a large ε"),
+    "dp_sgd": ("(ε, δ)", "textbook gradient perturbation"),
+    "posterior_sample": ("(ε, δ)", "if you must state the uncertainty of the means"),
+    "dp_em": ("(ε, δ)", "the method of Park et al. 2017, corrected"),
+    "tree_response": ("ε", "up to 3 coordinates: the most accurate local method in one round"),
+    "adaptive_tree_response": ("ε", "up to 3 coordinates, if you can ask people in rounds"),
+    "randomized_response": ("ε", "up to 4 coordinates: a simple baseline"),
+    "laplace_input": ("ε", "textbook input perturbation; more than 3 coordinates"),
+    "gaussian_input": ("(ε, δ)", "textbook input perturbation; more than 3 coordinates"),
     "planar_laplace": (
-        "ε for places within `within_m` metres, up to 70° of latitude, and in proportion beyond",
-        "places that must stay roughly right; never to be compared with the others by ε",
+        "ε for places within `within_m` metres, up to 70° latitude; larger in proportion for farther places",
+        "reported places stay near the true ones; do not compare its ε with other methods",
     ),
 }
 
