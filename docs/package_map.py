@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src/privmix"
 MAP = ROOT / "docs/packages.md"
 LAYERS = (
     ("cli", "estimator"),
-    ("pipeline",),
+    ("pipeline", "estimator_input"),
     ("release",),
     ("report",),
     ("evaluate", "attacks", "audit"),

@@ -137,20 +137,94 @@ def test_bounds_are_required():
         ({"mechanism_params": {"depht": 3}}, "depht"),
         ({"geographic": {"x9": "latitude"}}, "geographic"),
         ({"geographic": {0: "height"}}, "geographic"),
-        ({"mechanism": "gaussian_input", "delta": 0}, "delta"),
+        ({"mechanism": ["noisy_tree"]}, "unknown method"),
+        ({"mechanism_params": ["searches"]}, "dictionary"),
+        ({"mechanism_params": {3: 1}}, "dictionary"),
+        ({"bounds": [(18, 90), (0, 1, 250)]}, "bounds"),
+        ({"bounds": [None, (0, 250)]}, "bounds"),
+        ({"bounds": [(0, 1e-310), (0, 250)]}, "too close together"),
+        ({"bounds": [(1e12, 1e12 + 1), (0, 250)]}, "too close together"),
+        ({"bounds": [(-1e308, 1e308), (0, 250)]}, "too large"),
+        ({"bounds": [(0, 10**400), (0, 250)]}, "finite"),
+        ({"bounds": pd.DataFrame({"lower": [18, 0], "upper": [90, 250]})}, "bounds must be"),
+        ({"resolution": 1e-300}, "resolution"),
+        ({"resolution": 1e6}, "resolution"),
+        ({"geographic": ["latitude", "longitude"]}, "dictionary"),
+        ({"random_state": -1}, "random_state"),
+        ({"mechanism": "gaussian_input", "delta": 0}, "choose a pure mechanism"),
     ],
 )
 def test_a_bad_parameter_is_explained(parameters, words):
-    with pytest.raises((UserError, ValueError), match=words) as raised:
-        _model(**parameters).fit(_people(50))
-    assert not hasattr(raised.value, "weights_")
+    model = _model(**parameters)
+    with pytest.raises(PrivacyError if words != "choose a pure mechanism" else UserError, match=words):
+        model.fit(_people(50))
+    assert not hasattr(model, "weights_")
 
 
-@pytest.mark.parametrize("groups", [np.arange(9), np.ones((50, 2)), np.full(50, np.nan), [None] * 50])
+@pytest.mark.parametrize(
+    "groups",
+    [
+        np.arange(9),
+        np.ones((50, 2)),
+        np.full(50, np.nan),
+        [None] * 50,
+        pd.Series(["Ann", np.nan] * 25),
+        pd.Series(["Ann", None] * 25, dtype="string"),
+        pd.Categorical(["Ann", None] * 25),
+        pd.Series([pd.NaT, pd.Timestamp(0)] * 25),
+        np.array([1, 1.0, "1", True, "Ann"] * 10, dtype=object),
+        np.ma.array(np.arange(50), mask=[True] + [False] * 49),
+    ],
+    ids=range(10),
+)
 def test_bad_groups_are_explained_without_showing_them(groups):
     with pytest.raises(PrivacyError, match="groups") as raised:
         _model(unit="person").fit(_people(50), groups=groups)
-    assert "nan" not in str(raised.value)
+    assert "Ann" not in str(raised.value)
+
+
+def test_zero_and_minus_zero_are_one_person():
+    persons = np.where(np.arange(50) % 2, 0.0, -0.0)
+    model = _model(unit="person", max_records_per_person=3)
+    assert len(model._bound_contributions(_people(50), persons, seed=1)[0]) == 3
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([["SecretName", 1], [2, 3]], dtype=object),
+        pd.DataFrame({"a": ["SecretName", "x"], "b": [1, 2]}),
+        np.array([12345.678, 23456.789]),
+        np.array([[12345.678 + 1j, 1]]),
+        np.array([[12345.678, np.nan], [1, 2]]),
+        np.ma.array([[12345.678, 2.0], [3, 4]], mask=[[True, False], [False, False]]),
+        np.empty((0, 2)),
+        [[12345.678, 1], [2]],
+    ],
+    ids=range(8),
+)
+def test_a_bad_table_is_refused_without_showing_a_value(X):
+    with pytest.raises((ValueError, TypeError)) as raised:
+        _model().fit(X)
+    text = str(raised.value)
+    assert "SecretName" not in text
+    assert "12345" not in text
+    assert text
+
+
+def test_a_guarantee_weaker_than_asked_for_is_warned_about():
+    X = _people(300)
+    with pytest.warns(PrivacyWarning, match="replace_one"):
+        local = _model(mechanism="randomized_response", relation="add_remove").fit(X)
+    assert local.privacy_.relation == "replace_one"
+    with pytest.warns(PrivacyWarning, match="groups is ignored"):
+        _model().fit(X, groups=np.arange(300))
+
+
+def test_a_changed_parameter_does_not_change_the_fitted_model():
+    model = _model(random_state=0).fit(_people(300))
+    model.set_params(bounds=[(0, 1), (0, 1)])
+    assert model.sample(50)[0].max() > 1
 
 
 def test_a_mechanism_that_cannot_serve_the_data_says_so():
@@ -208,6 +282,7 @@ def test_no_privacy_at_all_is_warned_about():
         model = _model(mechanism="non_private").fit(_people(500))
     assert model.privacy_.epsilon == math.inf
     assert model.privacy_.ledger == ()
+    assert model.privacy_.mode == "benchmark"
 
 
 def test_the_same_seed_gives_the_same_model_and_another_seed_another():

@@ -21,7 +21,8 @@ From the command line, `snakemake --cores 8 reports/summary.html` compares mecha
 Public names:
 
 PrivateGaussianMixture   the estimator, with the interface of scikit-learn
-PrivacyError             raised for a request that would break the guarantee
+UserError                raised for anything you can fix; the message says what to do
+PrivacyError             a UserError for a request that would break the guarantee
 PrivacyWarning           issued for a result that must not be published
 privmix.privacy          noise, ledger and accounting: how ε is spent and added up
 privmix.audit            audit your own mechanism: a function and a claim in, a lower bound on ε out
@@ -37,18 +38,21 @@ from privmix.namespace import lazy_names
 
 if TYPE_CHECKING:
     from privmix import attacks, audit, catalog, privacy
-    from privmix.errors import PrivacyError, PrivacyWarning
+    from privmix.errors import PrivacyError, PrivacyWarning, UserError
     from privmix.estimator import PrivateGaussianMixture
 
 __all__ = [
     "PrivacyError",
     "PrivacyWarning",
     "PrivateGaussianMixture",
+    "UserError",
     "attacks",
     "audit",
     "catalog",
     "privacy",
 ]
+
+_PACKAGES = ("attacks", "audit", "catalog", "evaluate", "mechanisms", "mixture", "privacy", "release")
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -56,18 +60,8 @@ __getattr__, __dir__ = lazy_names(
         "PrivacyError": "errors",
         "PrivacyWarning": "errors",
         "PrivateGaussianMixture": "estimator",
-        **{
-            package: package
-            for package in (
-                "attacks",
-                "audit",
-                "catalog",
-                "evaluate",
-                "mechanisms",
-                "mixture",
-                "privacy",
-                "release",
-            )
-        },
+        "UserError": "errors",
+        **dict(zip(_PACKAGES, _PACKAGES, strict=True)),
     },
+    __all__,
 )

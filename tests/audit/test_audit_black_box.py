@@ -1,6 +1,9 @@
 """The audit of any function: false claims are disproved, true ones rarely called violated, bad calls explained."""
 
+import itertools
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from privmix.audit import FunctionAudit, audit_function
@@ -78,7 +81,10 @@ def test_the_pair_that_shows_most_is_judged():
         ({"epsilon": -1.0}, "epsilon >= 0"),
         ({"delta": 1.0}, "delta < 1"),
         ({"confidence": 1.0}, "between 0 and 1"),
-        ({"runs": 10}, "too few"),
+        ({"runs": 10}, "at least 80"),
+        ({"runs": 400.0}, "whole number"),
+        ({"epsilon": "1"}, "must be a number"),
+        ({"neighbours": (([1], [2]), ([3], [4]))}, "tuple of two tuples"),
         ({"neighbours": [[1.0], [2.0]]}, "pair of datasets"),
         ({"neighbours": []}, "pair of datasets"),
     ],
@@ -87,3 +93,38 @@ def test_a_bad_call_is_explained(arguments, words):
     given = {"neighbours": PAIR, "epsilon": 1.0} | arguments
     with pytest.raises(UserError, match=words):
         audit_function(_laplace_sum(1.0), given.pop("neighbours"), **given)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        (np.nan, 0.0),
+        (np.inf, -np.inf),
+        ({"a": 1}, {"b": 1}),
+        ([[0, 0], [0]], [[0], [0, 0]]),
+        (np.array([1 + 1j]), np.array([1 + 2j])),
+        (None, 0.0),
+        ("yes", "no"),
+        (b"yes", b"no"),
+        (np.array(["a", "b"]), np.array(["b", "a"])),
+        (pd.DataFrame({"a": [1.0]}), pd.DataFrame({"a": [2.0]})),
+    ],
+    ids=range(10),
+)
+def test_a_difference_of_any_kind_is_seen(outputs):
+    """The output is one of two fixed values: no noise at all."""
+    found = audit_function(lambda records: outputs[len(records) - 2], PAIR, epsilon=1.0, runs=200)
+    assert found.violated
+
+
+def test_a_huge_number_does_not_hide_an_exact_count():
+    found = audit_function(lambda records: [1e308 * RNG.normal(), len(records)], PAIR, epsilon=1.0, runs=400)
+    assert found.violated
+
+
+def test_a_state_that_does_not_depend_on_the_data_is_no_violation():
+    """A counter and a random walk: told apart by the time of the call, not by the data."""
+    counter = itertools.count()
+    assert not audit_function(lambda records: next(counter), PAIR, epsilon=0.5, runs=400).violated
+    steps = itertools.accumulate(RNG.normal() for _ in itertools.count())
+    assert not audit_function(lambda records: next(steps), PAIR, epsilon=0.5, runs=400).violated

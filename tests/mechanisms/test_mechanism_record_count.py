@@ -8,11 +8,12 @@ from making import RecordingNoise, clusters, make_domain, make_mechanism, quick_
 
 from privmix.audit import crafted_worlds
 from privmix.audit.replay import replay_audit
+from privmix.errors import UserError
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec, seeded_randomness
 from privmix.mechanisms.run import fit
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, account
-from privmix.privacy.ledger import Laplace
+from privmix.privacy.accounting import Budget, account, compose_ledgers
+from privmix.privacy.ledger import Ledger, RecordCount
 
 BUDGET = Budget(1.0, 1e-6)
 SHARE = 0.1
@@ -26,16 +27,15 @@ def _spec(unit="person", relation="add_remove", limit=3):
 @pytest.mark.parametrize("unit", ["record", "person"])
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_one_unit_moves_the_count_by_no_more_than_its_sensitivity(unit, relation, monkeypatch):
-    """Brute force: remove each of several units, or replace it by one with more or fewer records."""
+    """Brute force: one unit with all, some or none of its records."""
     seen = []
-    real = noise.laplace
+    real = noise.record_count
 
-    def watched(values, **how):
-        if how["label"] == "number of records":
-            seen.append((float(values[0]), how["sensitivity"]))
-        return real(values, **how)
+    def watched(number, **how):
+        seen.append((number, how["sensitivity"]))
+        return real(number, **how)
 
-    monkeypatch.setattr(noise, "laplace", watched)
+    monkeypatch.setattr(noise, "record_count", watched)
     limit, spec = 3, _spec(unit, relation)
     persons = np.repeat(np.arange(40), 3)
     points = clusters(len(persons))
@@ -52,7 +52,7 @@ def test_one_unit_moves_the_count_by_no_more_than_its_sensitivity(unit, relation
 def test_count_and_fit_together_cost_the_budget():
     records = Records(clusters(900), persons=np.arange(900) // 3)
     release = fit(make_mechanism("noisy_moments"), records, _spec(), BUDGET, seeded_randomness(2))
-    assert release.events[0] == Laplace("number of records", SHARE * BUDGET.epsilon)
+    assert release.events[0] == RecordCount("number of records", SHARE * BUDGET.epsilon)
     rest = account(release.events[1:], BUDGET.delta, "exact").epsilon
     assert release.claim.epsilon == pytest.approx(SHARE + rest, rel=1e-9)
     assert release.claim.epsilon == pytest.approx(BUDGET.epsilon, rel=1e-6)
@@ -101,16 +101,41 @@ def test_the_count_is_replayed_too():
 
 
 def test_a_count_with_the_sensitivity_of_one_record_is_found_by_the_replay(monkeypatch):
-    real = noise.laplace
-
-    def defective(values, **how):
-        if how["label"] == "number of records":
-            how["sensitivity"] = 1.0
-        return real(values, **how)
-
-    monkeypatch.setattr(noise, "laplace", defective)
+    real = noise.record_count
+    monkeypatch.setattr(
+        noise, "record_count", lambda number, **how: real(number, **how | {"sensitivity": 1.0})
+    )
     mechanism = quick_mechanism("noisy_grid")
     verdict = replay_audit(
         mechanism, _pairs(mechanism), BUDGET, lambda number: seeded_randomness(3, number), 3
     )
     assert any("number of records" in sentence for sentence in verdict.findings), verdict.findings
+
+
+def test_a_ledger_whose_noise_follows_a_count_is_not_composed_anew():
+    """The sampling rate of dp_sgd depends on the noisy count, so its parameters are not fixed in advance."""
+    records = Records(clusters(600), persons=np.arange(600) // 3)
+    release = fit(make_mechanism("dp_sgd"), records, _spec(), BUDGET, seeded_randomness(2))
+    with pytest.raises(UserError, match="selection or count"):
+        compose_ledgers([release.events], 1e-6)
+
+
+@pytest.mark.parametrize(("factor", "rejected"), [(1.0, False), (0.97, True)])
+def test_noise_that_is_three_per_cent_too_small_is_noticed(factor, rejected, monkeypatch):
+    """The mean of |noise| / scale of 200,000 counts is 1 with a standard error of 0.0022: 5 of them are 1.1 %."""
+    generator = np.random.default_rng(7)
+
+    class Scaled(noise.SeededNoise):
+        def add_laplace(self, values, scale):
+            return values + generator.laplace(0.0, factor * scale, np.shape(values))
+
+    source, ledger = Scaled(generator), Ledger()
+    drawn = np.array(
+        [
+            noise.record_count(10**9, sensitivity=3, epsilon=1e-4, source=source, ledger=ledger, label="n")
+            - 10**9
+            for _ in range(200_000)
+        ]
+    )
+    mean = np.abs(drawn).mean() / 3e4
+    assert (abs(mean - 1) > 5 / np.sqrt(len(drawn))) == rejected

@@ -61,6 +61,7 @@ from privmix.privacy.ledger import (
     Laplace,
     PlanarLaplace,
     RandomizedResponse,
+    RecordCount,
     SampledGaussian,
     Selection,
 )
@@ -79,15 +80,16 @@ ROUNDING = 1e-6  # relative floating-point error of a distance or a claim
 GRID_ERROR = 1e-3  # relative error of an epsilon that was computed on a grid
 LEVELS = 8  # distances are rounded up to this many levels before a grid; its cost grows with their number
 
-# The event in the ledger for each noise distribution.
-EVENT_KINDS: dict[type[NoiseDistribution], type[Event]] = {
-    GaussianNoise: Gaussian,
-    SampledGaussianNoise: SampledGaussian,
-    LaplaceNoise: Laplace,
-    PlanarLaplaceNoise: PlanarLaplace,
-    OracleNoise: RandomizedResponse,
-    ExponentialMechanism: Selection,
-    PrivTreeDecisions: Decomposition,
+# The noise distribution behind each event in the ledger.
+EVENT_LAWS: dict[type[Event], type[NoiseDistribution]] = {
+    Gaussian: GaussianNoise,
+    SampledGaussian: SampledGaussianNoise,
+    Laplace: LaplaceNoise,
+    RecordCount: LaplaceNoise,
+    PlanarLaplace: PlanarLaplaceNoise,
+    RandomizedResponse: OracleNoise,
+    Selection: ExponentialMechanism,
+    Decomposition: PrivTreeDecisions,
 }
 
 
@@ -114,9 +116,10 @@ def combine_distances(event: Event, distances: Sequence[float]) -> float:
 
 def claim_of_events(events: Sequence[Event], mechanism: Mechanism, spec: Spec, delta: float) -> Claim:
     """Return the claim of a mechanism for such events: by its theorem, after the choice of a number if any."""
-    choice: list[Event] = []
+    kinds: tuple[type[Event], ...] = (RecordCount,) if spec.count_share else ()
     if spec.candidates and not mechanism.chooses_components:
-        choice = [event for event in events if isinstance(event, Selection)]
+        kinds = (*kinds, Selection)
+    choice = [event for event in events if isinstance(event, kinds)]
     rest = [event for event in events if event not in choice]
     total = account(nearby_events(rest), delta, mechanism.accountant)
     return compose_after_selection(choice, total) if choice else total
@@ -234,7 +237,7 @@ def _check_ledger(
             kind,
         )
     for entry in tape.entries:
-        if type(entry.event) is not EVENT_KINDS.get(type(entry.law)):
+        if EVENT_LAWS.get(type(entry.event)) is not type(entry.law):
             found.add(
                 f"{entry.event.label}: the ledger says {entry.event.kind}, but {type(entry.law).__name__} was drawn; "
                 "write the event of the noise that is drawn.",

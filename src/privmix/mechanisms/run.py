@@ -68,15 +68,14 @@ def _count_then_fit(
     Theorem 1). The mechanism sees the noisy count only, and the two costs add up (basic composition).
     """
     ledger, count_epsilon = Ledger(), spec.count_share * budget.epsilon
-    noisy = noise.laplace(
-        np.array([float(len(records))]),
+    rows = noise.record_count(
+        len(records),
         sensitivity=float(mechanism.relation(spec).records),
         epsilon=count_epsilon,
         source=rng.noise,
         ledger=ledger,
         label="number of records",
     )
-    rows = max(1, round(float(noisy[0])))
     rest = replace(budget, epsilon=budget.epsilon - count_epsilon)
     release = fit(mechanism, records, spec.with_rows(rows), rest, rng)
     return _prepend(release, ledger, {"rows": rows}, ())

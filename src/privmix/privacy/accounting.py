@@ -17,13 +17,13 @@ import numpy as np
 
 from privmix.errors import UserError
 from privmix.privacy.ledger import (
+    DECIDING,
     Event,
     Gaussian,
     Laplace,
     PlanarLaplace,
     PureEvent,
     SampledGaussian,
-    Selection,
     check_kind,
     check_member,
     check_positive,
@@ -331,13 +331,13 @@ def compose_ledgers(ledgers: Iterable[Sequence[Event]], delta: float) -> Compose
     composition takes part unless its privacy-loss distribution would need more than AFFORDABLE points.
 
     Leave out a non-private model: it has no ledger and no total. Leave out a ledger whose noise was fixed after a
-    private selection: another selection would have given another ledger. Such a ledger costs what it claims, which
-    you add to the total by basic composition.
+    private selection or count: another result would have given another ledger. Such a ledger costs what it claims,
+    which you add to the total by basic composition.
     """
     ledgers = [list(ledger) for ledger in ledgers]
-    if any(isinstance(event, Selection) for ledger in ledgers for event in ledger[:-1]):
+    if any(isinstance(event, DECIDING) for ledger in ledgers for event in ledger[:-1]):
         raise UserError(
-            "a ledger with events after a private selection cannot be composed with other ledgers; "
+            "a ledger with events after a private selection or count cannot be composed with other ledgers; "
             "leave it out and add the epsilon and delta that it claims."
         )
     events = [event for ledger in ledgers for event in ledger]

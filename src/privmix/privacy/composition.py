@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.privacy.accounting import compose_ledgers, is_pure, to_replace_one
-from privmix.privacy.ledger import Event, Selection
+from privmix.privacy.ledger import DECIDING, Event
 
 ROUNDING = 1e-9
 
@@ -62,8 +62,8 @@ def total_cost(releases: Sequence[ReleaseCost], delta: float) -> TotalCost:
 
 
 def _is_fixed_in_advance(events: Sequence[Event]) -> bool:
-    """Return whether the noise was fixed in advance: it was not if any event follows a private selection."""
-    return not any(isinstance(event, Selection) for event in events[:-1])
+    """Return whether the noise was fixed in advance: it was not if any event follows a private selection or count."""
+    return not any(isinstance(event, DECIDING) for event in events[:-1])
 
 
 def _to_replace_one(release: ReleaseCost) -> ReleaseCost:

@@ -112,6 +112,13 @@ class Selection(PureEvent):
 
 
 @dataclass(frozen=True)
+class RecordCount(Laplace):
+    """The number of records with Laplace noise. Parameters of later measurements depend on it, as on a selection."""
+
+    kind: ClassVar[str] = "record_count"
+
+
+@dataclass(frozen=True)
 class Decomposition(PureEvent):
     """The shape of a private tree: all its decisions to split together, at `epsilon`, without any count."""
 
@@ -147,8 +154,19 @@ class PlanarLaplace(PureEvent):
         return RADIUS_95 * self.scale_m
 
 
-Event = Gaussian | SampledGaussian | Laplace | RandomizedResponse | Selection | Decomposition | PlanarLaplace
+Event = (
+    Gaussian
+    | SampledGaussian
+    | Laplace
+    | RandomizedResponse
+    | Selection
+    | RecordCount
+    | Decomposition
+    | PlanarLaplace
+)
 KINDS: dict[str, type[Event]] = {event.kind: event for event in get_args(Event)}
+# Results that decide the parameters of later measurements. Such parameters are not fixed in advance.
+DECIDING = (Selection, RecordCount)
 
 
 def check_kind(event: object) -> None:

@@ -38,6 +38,7 @@ from privmix.privacy.ledger import (
     Laplace,
     Ledger,
     PlanarLaplace,
+    RecordCount,
     SampledGaussian,
     check_positive,
 )
@@ -192,6 +193,27 @@ def laplace(
         source=source,
         ledger=ledger,
     )
+
+
+def record_count(
+    number: int, *, sensitivity: float, epsilon: float, source: NoiseSource, ledger: Ledger, label: str
+) -> int:
+    """Return the number of records plus Laplace noise, as a whole number of at least 1: `epsilon`-DP.
+
+    Later parameters may depend on it: the ledger marks it as deciding, like a selection.
+    """
+    exact = np.array([float(number)])
+    reach = _check(sensitivity, "sensitivity") + _rounding(exact, None, 1, source)
+    scale = reach / _check(epsilon, "epsilon")
+    noisy = measure(
+        RecordCount(label, epsilon),
+        LaplaceNoise(scale),
+        exact,
+        lambda: source.add_laplace(exact, scale),
+        source=source,
+        ledger=ledger,
+    )
+    return max(1, round(float(noisy[0])))
 
 
 def gaussian(

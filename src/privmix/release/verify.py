@@ -30,7 +30,7 @@ from privmix.privacy.accounting import (
     compose_after_selection,
     nearby_events,
 )
-from privmix.privacy.ledger import Event, Selection, from_rows
+from privmix.privacy.ledger import DECIDING, Event, from_rows
 from privmix.release import card, second_accountant
 from privmix.release.folder import (
     CARD,
@@ -172,7 +172,7 @@ def _same(first: float | None, second: float | None) -> bool:
 
 def recompute_claim(events: list[Event], delta: float, theorem: Theorem) -> Claim:
     """Return the claim of a ledger. The ε of a private choice at its start is added to that of the rest."""
-    if isinstance(events[0], Selection) and len(events) > 1:
+    if isinstance(events[0], DECIDING) and len(events) > 1:
         return compose_after_selection(events[:1], account(events[1:], delta, theorem))
     return account(events, delta, theorem)
 

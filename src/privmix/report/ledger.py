@@ -16,6 +16,7 @@ KINDS = {
     "laplace": "Laplace noise",
     "randomized_response": "Randomized response",
     "selection": "Private choice",
+    "record_count": "Laplace noise on the number of records",
     "decomposition": "Shape of a private tree",
     "planar_laplace": "Planar Laplace noise",
 }
@@ -111,7 +112,7 @@ def _noise(kind: str, rows: list[dict[str, Any]]) -> str:
     if kind == "sampled_gaussian":
         sigma, rate = _span(rows, "noise_multiplier"), _span(rows, "rate")
         return f"σ = {sigma} Δ₂, each unit in the sample with probability {rate}"
-    if kind == "laplace":
+    if kind in ("laplace", "record_count"):
         return f"scale = Δ₁ / {_span(rows, 'epsilon')}"
     if kind in ("randomized_response", "decomposition"):
         return f"ε = {_span(rows, 'epsilon', three_digits)}"

@@ -61,6 +61,6 @@ CHANGES = (
     change(
         "the audit compares a dataset with itself",
         f"{OF_BLACK_BOX}::test_a_false_claim_is_disproved",
-        (BLACK_BOX, "function(pair[1])", "function(pair[0])"),
+        (BLACK_BOX, "function(pair[which])", "function(pair[0])"),
     ),
 )

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from privmix.artefacts.clean import CleanData, number_persons
+from privmix.errors import UserError
 from privmix.privacy.hypothesis_testing import advantage, auc_with_interval, true_positive_rate
 
 
@@ -45,7 +46,11 @@ def membership_attack(
     false_positive_rates : sequence of float
         Where to report the true-positive rate. Rates that the number of others is too small for are left out.
     """
+    if not all(0 < rate < 1 for rate in false_positive_rates):
+        raise UserError(f"false_positive_rates = {false_positive_rates!r} must lie between 0 and 1.")
     scores = [np.asarray(model.score_samples(part), dtype=np.float64) for part in (members, others)]
+    if any(len(part) < 2 for part in scores):
+        raise UserError("a membership attack needs at least two members and two other records.")
     own = (
         np.arange(len(scores[0])),
         len(scores[0]) + np.arange(len(scores[1])),
