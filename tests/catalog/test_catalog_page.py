@@ -251,8 +251,8 @@ def test_a_broken_entry_is_one_sentence_on_the_page_beside_the_others(project: P
     [
         (["--catalog", "nowhere"], "catalog folder nowhere does not exist"),
         (["--catalog", "empty"], "there is no .yaml file in empty; add an entry."),
-        (["--configuration", "gone.yaml"], "configuration gone.yaml does not exist"),
-        (["--configuration", "list.yaml"], "list.yaml: a configuration is a mapping of keys to values"),
+        (["--configfile", "gone.yaml"], "configuration gone.yaml does not exist"),
+        (["--configfile", "list.yaml"], "list.yaml: a configuration is a mapping of keys to values"),
     ],
 )
 def test_a_missing_file_is_one_sentence_and_nothing_is_written(

@@ -30,7 +30,7 @@ def _nothing_in_place(park):
         (("--epsilon", "-1"), "must be greater than 0"),
         (("--epsilon", "1.23456789"), "six digits"),
         (("--synthetic", "0"), "at least one synthetic row"),
-        (("--configfile", "nowhere.yaml"), "cannot be read"),
+        (("--configfile", "nowhere.yaml"), "does not exist"),
     ],
 )
 def test_a_bad_order_is_refused_before_anything_is_spent(park, capsys, more, said):

@@ -22,7 +22,8 @@ CATALOG_PAGE, DATA_PACKAGE = Path("reports/catalog.html"), Path("data/datapackag
 
 MAIN_EPILOG = """
     Run 'privmix COMMAND --help' for the options of a command.
-    Snakemake runs the benchmark and writes its report: 'snakemake --cores all'.
+    Snakemake runs the comparison of mechanisms and writes the report:
+    'snakemake --cores all reports/summary.html'.
 
     examples:
       privmix catalog list
@@ -33,26 +34,27 @@ RELEASE = """
     Fit one private model to a dataset and write a folder that you can publish.
 
     The folder holds the model, its model card, an HTML page, synthetic rows (CSV
-    and Parquet) and checksums. A local mechanism adds the randomised reports of
-    the records. The noise comes from the operating system, so a release cannot be
-    repeated.
+    and Parquet) and checksums. With a local mechanism, it also holds the
+    randomised reports of the records. The noise comes from the operating system,
+    so a release cannot be repeated. The command audits the run before it writes
+    the folder.
 
     Each release spends privacy budget. Its cost is added to the spending account
     of the dataset, and a release above the spending limit is refused. δ, the limit
     and the parameters of the mechanism come from the configuration.
 """
 VERIFY = """
-    Check that a folder is a complete release and that its ledger proves its claim.
+    Check that a folder is a complete release and that its ledger adds up to its claim.
 
     The command checks the files and their checksums, computes (ε, δ) from the
-    ledger with two independent accountants, and searches the files for traces of
-    the machine, a time of day or a seed. It needs no records and writes nothing.
-    The exit status is 0 if every check passes.
+    ledger with two independent accountants, and searches the files for machine
+    names, times of day and seeds. It needs no records and writes nothing. The exit
+    status is 0 if every check passes, and 1 otherwise.
 """
 BROWSE = """
-    List, show, check and browse the datasets of the catalog.
+    List, show and check the datasets of the catalog, or write them as a page.
 
-    Only 'page' writes files; the other commands print to the terminal.
+    Only 'page' leaves files behind; the other commands print to the terminal.
 """
 LIST = """
     List the datasets of the catalog, one line per dataset.
@@ -65,9 +67,10 @@ SHOW = """
     The command writes nothing and downloads nothing.
 """
 CHECK = """
-    Download one dataset, clean it, and compare its counts with the catalog entry.
+    Fetch one dataset, clean it, and print its counts.
 
-    The command works in a temporary folder and deletes it at the end.
+    If the catalog entry states a checksum or counts, the command compares them. It
+    works in a temporary folder and deletes it at the end.
 """
 PAGE = """
     Write the catalog as an HTML page to browse and as a Data Package for programs.
@@ -100,7 +103,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_catalog(commands: "SubParsers") -> None:
-    summary = "list, show, check and browse the datasets"
+    summary = "list, show and check the datasets, or write them as a page"
     catalog = _add(commands, "catalog", summary, BROWSE, "privmix catalog list")
     verbs = catalog.add_subparsers(dest="verb", required=True, metavar="COMMAND", title="commands")
     listing = _add(verbs, "list", "list the datasets, one line each", LIST, "privmix catalog list")
@@ -115,7 +118,7 @@ def _add_catalog(commands: "SubParsers") -> None:
     show.set_defaults(call=_lazy("catalog", "show_dataset"))
 
     check = _add(
-        verbs, "check", "download and clean a dataset, and compare its counts", CHECK,
+        verbs, "check", "fetch and clean a dataset, and compare its counts with its entry", CHECK,
         "privmix catalog check checkins\n  privmix catalog check gowalla --source checkins.txt",
     )  # fmt: skip
     _add_dataset(check)
@@ -123,7 +126,8 @@ def _add_catalog(commands: "SubParsers") -> None:
         "--source",
         type=Path,
         metavar="PATH",
-        help="local file to read instead of the source of the entry; its checksum and counts are not checked",
+        help="local file to read instead of the source of the entry; the command then only cleans it and prints its "
+        "counts",
     )
     _add_folders(check, CATALOG)
     check.set_defaults(call=_lazy("catalog", "check_dataset"))
@@ -132,10 +136,7 @@ def _add_catalog(commands: "SubParsers") -> None:
         verbs, "page", "write the catalog as an HTML page and a Data Package", PAGE,
         "privmix catalog page --html catalog.html",
     )  # fmt: skip
-    page.add_argument(
-        "--configuration", type=Path, default=CONFIGURATION, metavar="FILE",
-        help="configuration of the run that the page describes (default: %(default)s)",
-    )  # fmt: skip
+    _add_configfile(page)
     page.add_argument(
         "--html", type=Path, default=CATALOG_PAGE, metavar="FILE",
         help="page to write (default: %(default)s)",
@@ -162,16 +163,13 @@ def _add_release(commands: "SubParsers") -> None:
     )
     release.add_argument(
         "--synthetic", type=int, metavar="N",
-        help="number of synthetic rows (default: the public number of records)",
+        help="number of synthetic rows (default: the number of records, as far as it is public)",
     )  # fmt: skip
     release.add_argument(
         "--out", type=Path, metavar="DIR",
         help="folder to write; it must be new or empty (default: releases/DATASET/ID/eps-E)",
     )  # fmt: skip
-    release.add_argument(
-        "--configfile", type=Path, metavar="FILE",
-        help=f"configuration that overrides {CONFIGURATION}, as in Snakemake (default: none)",
-    )  # fmt: skip
+    _add_configfile(release)
     release.set_defaults(call=_lazy("release", "make"))
 
 
@@ -210,13 +208,20 @@ def _add_dataset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="name of the dataset in the catalog")
 
 
+def _add_configfile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--configfile", type=Path, metavar="FILE",
+        help=f"configuration that overrides {CONFIGURATION} key by key, as in Snakemake (default: none)",
+    )  # fmt: skip
+
+
 def _add_folders(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--catalog",
         action="append",
         metavar="DIR",
-        help="folder of catalog entries; repeat it for several folders, the last one has priority "
-        f"(default: {default})",
+        help="folder of catalog entries; repeat the option for several folders. If two define the same dataset, the "
+        f"last folder wins (default: {default})",
     )
 
 

@@ -18,7 +18,6 @@ from privmix.catalog.entry import (
     UrlSource,
     find_entries,
     find_entry,
-    read_yaml,
 )
 from privmix.catalog.sources import acquire
 from privmix.cli import terminal
@@ -86,13 +85,10 @@ def check_dataset(arguments: argparse.Namespace) -> None:
 
 def write_page(arguments: argparse.Namespace) -> None:
     """Write the page and the Data Package of the catalog, then report the entries that cannot be read."""
+    from privmix.cli.configuration import read_configuration
     from privmix.pipeline.catalog import write_catalog
 
-    configuration = read_yaml(arguments.configuration, "configuration")
-    if not isinstance(configuration, dict):
-        raise UserError(
-            f"{arguments.configuration}: a configuration is a mapping of keys to values, such as `datasets: [mine]`."
-        )
+    configuration = read_configuration(arguments.configfile)
     problems = write_catalog(configuration, arguments.catalog, arguments.html, arguments.package)
     terminal.print_success("The catalog is written.")
     terminal.print_fields([("Page", str(arguments.html)), ("Data Package", str(arguments.package))])

@@ -2,10 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
-
-import yaml
-from snakemake.utils import update_config
 
 from privmix.artefacts.clean import read_clean_info
 from privmix.catalog.entry import find_entry
@@ -14,7 +10,7 @@ from privmix.clean import ENTRY_SECTIONS
 from privmix.clean.persons import load_or_create_key
 from privmix.clean.pipeline import clean
 from privmix.cli import terminal
-from privmix.cli.arguments import CONFIGURATION
+from privmix.cli.configuration import read_configuration
 from privmix.errors import UserError, suggest
 from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline import plan
@@ -39,7 +35,10 @@ def verify(arguments: argparse.Namespace) -> None:
 
 def make(arguments: argparse.Namespace) -> None:
     """Make a release of one dataset and print what was made and what it cost."""
-    configuration = read_configuration(CONFIGURATION, arguments.configfile, arguments.dataset)
+    configuration = read_configuration(arguments.configfile)
+    sources = configuration.get("sources") or {}
+    configuration["datasets"] = [arguments.dataset]
+    configuration["sources"] = {name: sources[name] for name in sources if name == arguments.dataset}
     find_entry(
         arguments.dataset, configuration.get("catalog_dirs") or ["data/catalog"]
     )  # the clearest message first
@@ -79,25 +78,6 @@ def make(arguments: argparse.Namespace) -> None:
     terminal.print_next(
         f"read {wanted.output / CARD}, then publish the folder. Anyone can check it: privmix verify {wanted.output}"
     )
-
-
-def read_configuration(first: Path, second: Path | None, dataset: str) -> dict[str, Any]:
-    """Return the configuration of one dataset. The second file overrides the first, as in Snakemake."""
-    configuration: dict[str, Any] = {}
-    for path in filter(None, (first, second)):
-        try:
-            update_config(configuration, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-        except OSError as error:
-            raise UserError(
-                f"the configuration {path} cannot be read ({error.strerror}); "
-                "run the command in the project folder, and check the path of --configfile."
-            ) from error
-        except yaml.YAMLError as error:
-            raise UserError(f"the configuration {path} is not valid YAML ({error}); correct it.") from error
-    sources = configuration.get("sources") or {}
-    configuration["datasets"] = [dataset]
-    configuration["sources"] = {dataset: sources[dataset]} if dataset in sources else {}
-    return configuration
 
 
 def ensure_clean(planned: plan.RunPlan, dataset: str) -> Path:
