@@ -232,13 +232,23 @@ def test_a_mechanism_that_cannot_serve_the_data_says_so():
         _model(mechanism="noisy_tree", bounds=(-5, 5)).fit(np.zeros((50, 5)))
 
 
-def test_values_outside_the_bounds_count_as_the_bound():
+def test_values_outside_the_bounds_count_as_the_bound(monkeypatch):
+    seen = []
+    real = mechanism_run.run
+
+    def watched(mechanism, records, spec, budget, rng):
+        seen.append((records, spec.domain))
+        return real(mechanism, records, spec, budget, rng)
+
+    monkeypatch.setattr(mechanism_run, "run", watched)
     inside = _people(500)
     outside = inside.copy()
     outside[0] = [1e6, -1e6]
     inside[0] = [90, 0]
     first, second = (_model(random_state=3).fit(X) for X in (inside, outside))
     np.testing.assert_array_equal(first.means_, second.means_)
+    for records, domain in seen:
+        assert ((records.points >= domain.lower) & (records.points <= domain.upper)).all()
 
 
 def test_many_values_outside_the_bounds_are_warned_about_without_numbers_of_the_records():

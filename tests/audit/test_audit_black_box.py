@@ -61,6 +61,18 @@ def test_a_true_claim_is_rarely_called_violated(name):
     assert alarms <= 16
 
 
+def test_what_the_attacker_learned_by_heart_proves_nothing():
+    """Noise of 20 numbers that ignores the data: the attacker overfits its training runs, and only those.
+
+    20 audits at 95 %: more than 7 alarms have a chance below 1e-5.
+    """
+    alarms = sum(
+        audit_function(lambda records: RNG.normal(size=20), PAIR, epsilon=0.01, runs=200).violated
+        for _ in range(20)
+    )
+    assert alarms <= 7
+
+
 def test_the_bound_of_a_tight_mechanism_comes_near_its_claim():
     found = audit_function(_laplace_sum(1.0), PAIR, epsilon=1.0, runs=5000)
     assert 0.8 < found.lower_bound <= 1.0

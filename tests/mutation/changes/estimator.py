@@ -5,7 +5,7 @@ from changes.places import BLACK_BOX, ESTIMATOR, OF_BLACK_BOX, OF_COUNT, OF_ESTI
 
 CHANGES = (
     change(
-        "a person counts as one record",
+        "the count of persons' records has the sensitivity of one record",
         f"{OF_COUNT}::test_one_unit_moves_the_count_by_no_more_than_its_sensitivity",
         (RUNNING, "sensitivity=float(mechanism.relation(spec).records)", "sensitivity=1.0"),
     ),
@@ -55,7 +55,7 @@ CHANGES = (
     ),
     change(
         "the audit judges the runs it learned from",
-        f"{OF_BLACK_BOX}::test_a_true_claim_is_rarely_called_violated",
+        f"{OF_BLACK_BOX}::test_what_the_attacker_learned_by_heart_proves_nothing",
         (BLACK_BOX, "for sides in (studied[best], judged)", "for sides in (studied[best], studied[best])"),
     ),
     change(
