@@ -104,7 +104,7 @@ def test_the_same_noise_in_each_iteration_is_found_at_any_scale(factor):
     fixed = _rng(12).normal(size=(RUNS, NUMBERS))
     found = find_copies(_drawn(_rng(13), lambda noise, run, turn: fixed[run] * factor**turn))
     assert len(found) == 1
-    assert "the noise repeats itself" in found[0]
+    assert "the noise is reused" in found[0]
 
 
 def test_the_same_noise_in_each_run_is_found_even_if_it_is_shifted():

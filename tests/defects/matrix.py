@@ -31,7 +31,7 @@ from mutate import copied  # noqa: E402
 from planted import DEFECTS, METHOD  # noqa: E402
 from trial import BUDGET, PLAYED, REPLAYED  # noqa: E402
 
-AS_IT_IS = "none: the code as it is"
+AS_IT_IS = "none (unchanged code)"
 AT_ONCE = 2
 
 

@@ -48,9 +48,9 @@ DEFECTS = [
         "sensitivity halved",
         (RELATION, "return self.records * factor * norm", "return self.records * factor * norm / 2"),
     ),
-    _defect("start fitted to the data", (NOISY_MOMENTS, START, ON_THE_DATA)),
+    _defect("starting point fitted to the data", (NOISY_MOMENTS, START, ON_THE_DATA)),
     _defect("bounds taken from the data", (NOISY_MOMENTS, OBSERVED, STRETCHED)),
-    _forgetting("iterations forgotten", "1"),
+    _forgetting("iterations missing from the claim", "1"),
     _forgetting("budget split wrongly", "max(plan.releases // 2, 1)"),
     _defect(
         "the same noise in each iteration",
@@ -58,9 +58,9 @@ DEFECTS = [
     ),
     _defect("no clipping", (JOINT, PASS, PASS.replace("shape.radius", "1e6"))),
     _defect(
-        "a box clipped where a ball is meant",
+        "clipping to a box instead of a ball",
         (JOINT, PASS, PASS.replace("shape.radius", "shape.radius * math.sqrt(mixture.dimensions)")),
     ),
     _defect("one seed for everything", (STREAMS, "[master_seed, *words.tolist()]", "[0]")),
-    _defect("exact counts", (JOINT, UNPACKED, COUNTED)),
+    _defect("counts without noise", (JOINT, UNPACKED, COUNTED)),
 ]

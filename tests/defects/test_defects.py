@@ -62,7 +62,7 @@ def test_the_readme_has_the_same_matrix():
 
 
 def _let_people_be_left_out(project: Project) -> None:
-    """Make the number of records private: if it is public, exact counts are no defect."""
+    """Make the number of records private: if it is public, counts without noise are no defect."""
     entry, table = project.folder / "catalog/tiny.yaml", project.folder / "tiny.csv"
     who = "  - {name: who, description: Who, type: identifier}\ncoordinates:"
     text = entry.read_text().replace("coordinates:", who)

@@ -97,8 +97,8 @@ def find_copies(drawn: Sequence[NoiseDraw]) -> list[str]:
     if not repeated:
         return []
     return [
-        f"the noise repeats itself: {repeated} of {len(rows)} windows of {WINDOW} consecutive numbers were drawn "
-        "before, in this run or in another, so differences show the data; draw fresh noise for each measurement."
+        f"the noise is reused: {repeated} of {len(rows)} windows of {WINDOW} consecutive numbers were drawn before, "
+        "in this run or in another, so differences reveal the data; draw fresh noise for each measurement."
     ]
 
 

@@ -7,7 +7,7 @@ that the mechanism computes from them. This shows
 
 * the statistics behind the same measurements if one unit is changed: for each measurement, the exact difference that
   the noise must hide, including everything that leads to it (scaling, starts, earlier measurements);
-* whether anything else gets out: with all measurements held fixed, a mechanism must give the same output for any
+* whether anything else leaks: with all measurements held fixed, a mechanism must give the same output for any
   records.
 
 A central mechanism runs as a whole. For a local mechanism only the reports are made: its fit sees only reports and

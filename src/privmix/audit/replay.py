@@ -1,4 +1,4 @@
-"""Replay audit: how far one unit moves the statistics behind measurements, and whether anything else gets out.
+"""Replay audit: how far one unit moves the statistics behind measurements, and whether anything else leaks.
 
 Runs of a mechanism are recorded, and their measurements are held fixed while one unit is changed (`audit.recording`).
 This shows for every measurement, exactly, the difference that its noise must hide, including everything that leads to
@@ -355,9 +355,8 @@ def _check_distances(
     for event, distance, most in moved:
         if not distance <= most * (1 + ROUNDING):
             found.add(
-                f"{event.label}: one {unit} ({pair.name}) moves it by {distance:.4g} in units of its noise, "
-                f"{distance / most:.3g} times the {most:.4g} that the ledger states; bound the contribution "
-                f"of one {unit}, or draw more noise.",
+                f"{event.label}: one {unit} ({pair.name}) changes it by {distance:.4g} in units of its noise, but "
+                f"the ledger allows {most:.4g}; bound the contribution of one {unit}, or draw more noise.",
                 "distance",
                 event.label,
                 size=distance / most,
@@ -370,8 +369,8 @@ def _check_output(
     for part, before, after in output_parts(mine, other):
         if before != after:
             found.add(
-                f"with all measurements held fixed, one {unit} ({pair.name}) changes the {part}, so something other "
-                "than measurements gets out; compute it only from measured and public values.",
+                f"with all measurements held fixed, changing one {unit} ({pair.name}) changes the {part}: information "
+                "leaks outside the measurements; compute the output only from measured and public values.",
                 "output",
                 part,
             )

@@ -9,23 +9,30 @@ from privmix.report.run import RunResults
 
 # Guarantee and use of each method, as in the table of the README (a test compares them).
 PROMISES = {
-    "non_private": ("none", "the reference: 100 % utility"),
+    "non_private": ("none", "the reference; its best fit is 100 %"),
     "noisy_tree": ("ε, or (ε, δ)", "up to 3 coordinates: the most accurate central method"),
-    "tree_then_moments": ("(ε, δ)", "up to 3 coordinates, if the shape of components matters"),
+    "tree_then_moments": ("(ε, δ)", "up to 3 coordinates, if you need accurate means and covariances"),
     "noisy_grid": ("ε", "up to 4 coordinates: a simple baseline"),
-    "noisy_moments": ("(ε, δ)", "4 to 30 coordinates"),
-    "output_noise": ("(ε, δ)", "textbook output perturbation; needs many records and a large ε"),
-    "dp_sgd": ("(ε, δ)", "textbook gradient perturbation"),
+    "noisy_moments": ("(ε, δ)", "4 to 30 coordinates, with 1,000 or more records per component"),
+    "output_noise": (
+        "(ε, δ)",
+        "for comparison with textbook output perturbation; needs many records and a large ε",
+    ),
+    "dp_sgd": ("(ε, δ)", "for comparison with textbook gradient perturbation"),
     "posterior_sample": ("(ε, δ)", "if you must state the uncertainty of the means"),
-    "dp_em": ("(ε, δ)", "the method of Park et al. 2017, corrected"),
+    "dp_em": ("(ε, δ)", "to reproduce Park et al. 2017 (with corrections)"),
     "tree_response": ("ε", "up to 3 coordinates: the most accurate local method in one round"),
-    "adaptive_tree_response": ("ε", "up to 3 coordinates, if you can ask people in rounds"),
+    "adaptive_tree_response": ("ε", "up to 3 coordinates, if you can ask persons in rounds"),
     "randomized_response": ("ε", "up to 4 coordinates: a simple baseline"),
-    "laplace_input": ("ε", "textbook input perturbation; more than 3 coordinates"),
-    "gaussian_input": ("(ε, δ)", "textbook input perturbation; more than 3 coordinates"),
+    "laplace_input": ("ε", "more than 3 coordinates, or for comparison with textbook input perturbation"),
+    "gaussian_input": (
+        "(ε, δ)",
+        "more than 3 coordinates, or for comparison with textbook input perturbation",
+    ),
     "planar_laplace": (
-        "ε for places within `within_m` metres, up to 70° latitude; larger in proportion for farther places",
-        "reported places stay near the true ones; do not compare its ε with other methods",
+        "ε for two places within `within_m` metres, up to 70° latitude; for places farther apart, "
+        "ε grows in proportion",
+        "if reported places must stay near the true ones; do not compare its ε with other methods",
     ),
 }
 
