@@ -1,4 +1,4 @@
-"""Headless Chromium: by its command line, where a page's DOM comes out, or by Playwright, where people act on it."""
+"""Headless Chromium: from the command line to dump a page's DOM, or with Playwright to interact with the page."""
 
 import os
 import re
@@ -28,7 +28,7 @@ CONSOLE = re.compile(r'CONSOLE[^"]*\] "(?P<message>.*)", source:')
 
 @dataclass(frozen=True)
 class Loaded:
-    """What the browser made of a page."""
+    """DOM and console messages of a loaded page."""
 
     dom: str
     console: tuple[str, ...]
@@ -40,7 +40,7 @@ def _chromium() -> str:
 
 
 def _missing(reason: str) -> NoReturn:
-    """Skip; where every test is asked for, fail."""
+    """Skip the test, or fail if PRIVMIX_REQUIRE_ALL is set."""
     if os.environ.get("PRIVMIX_REQUIRE_ALL") == "1":
         pytest.fail(f"PRIVMIX_REQUIRE_ALL=1 asks for every test, but {reason}.")
     pytest.skip(reason)
@@ -48,7 +48,7 @@ def _missing(reason: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def browse() -> Callable[..., Loaded]:
-    """Load a page from disk at a window size."""
+    """Return a function that loads a page from disk at a window size."""
     chromium = _chromium()
 
     def load(path: Path, width: int = 1280, height: int = 900) -> Loaded:
@@ -69,16 +69,16 @@ def browse() -> Callable[..., Loaded]:
 
 @dataclass(frozen=True)
 class Visit:
-    """A page that a person has before them, and what it said and asked for meanwhile."""
+    """An open page, with its console messages and requests."""
 
-    page: Any  # of Playwright
+    page: Any  # a Playwright page
     console: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
 
 @pytest.fixture(scope="module")
 def chromium_window() -> Iterator[Any]:
-    """A browser of Playwright's. Of a module: while it runs, no other test of this process could run an event loop."""
+    """Yield a Playwright browser for one module: no other test of this process can run an event loop meanwhile."""
     chromium = _chromium()
     from playwright.sync_api import sync_playwright
 
@@ -90,7 +90,7 @@ def chromium_window() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(chromium_window: Any) -> Iterator[Callable[..., Visit]]:
-    """Open a page from disk: at a fragment, in a window of that width, in a colour scheme, with JavaScript or not."""
+    """Yield a function that opens a page from disk; its options are fragment, width, colour scheme and JavaScript."""
     contexts = []
 
     def opened(
@@ -114,7 +114,7 @@ def visit(chromium_window: Any) -> Iterator[Callable[..., Visit]]:
 
 @pytest.fixture(scope="session")
 def violations() -> Callable[[Any], list[str]]:
-    """What axe-core finds serious or critical on a page that is open, one line each."""
+    """Return a function that lists the serious and critical problems that axe-core finds on an open page."""
     if not AXE.is_file():
         _missing("axe-core is not installed (tests/browser/install-axe)")
 
@@ -134,7 +134,7 @@ def violations() -> Callable[[Any], list[str]]:
 
 @pytest.fixture(scope="session")
 def catalog(tmp_path_factory) -> Path:
-    """The page of the project's catalog and of an entry that tries a page."""
+    """Return the page of the project's catalog with two more entries: an odd one and a broken one."""
     import odd_entry
     import yaml
 
@@ -153,7 +153,7 @@ def catalog(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def page(tmp_path_factory) -> Path:
-    """The page of a made-up run."""
+    """Return the page of a made-up run."""
     import made_up_run
 
     root = tmp_path_factory.mktemp("browsed")

@@ -1,4 +1,4 @@
-"""The catalog in a real browser: nothing is said, nothing is fetched, and people find what they look for."""
+"""The catalog in a real browser: no console messages, no requests, and a search by mouse and keyboard."""
 
 import pytest
 
@@ -6,13 +6,13 @@ NAMES = ["breast_cancer", "breast_cancer_30", "checkins", "gowalla", "mpls_stops
 
 
 def shown(page) -> list[str]:
-    """Names of the datasets in the list."""
+    """Return the names of the datasets in the list."""
     cards = page.locator(".entries > li").all()
     return [card.get_attribute("data-name") for card in cards if card.is_visible()]
 
 
 def entry(page) -> list[str]:
-    """Names of the datasets that are shown whole."""
+    """Return the names of the datasets whose full description is visible."""
     return [part.get_attribute("id") for part in page.locator("section.entry").all() if part.is_visible()]
 
 
@@ -23,7 +23,7 @@ def focused(page) -> str:
 @pytest.mark.parametrize(
     "fragment", ["", "#odd", "#checkins", "#?q=police&visibility=nonsense", "#%E0%A4%A", "#to"]
 )
-def test_the_page_is_silent_and_fetches_nothing(visit, catalog, fragment):
+def test_the_page_has_no_console_messages_and_no_requests(visit, catalog, fragment):
     seen = visit(catalog, fragment)
     seen.page.wait_for_load_state("networkidle")
     assert seen.console == []
@@ -43,7 +43,7 @@ CUT = "[...document.querySelectorAll('.scroll')].some(box => box.scrollWidth > b
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])
-def test_from_phone_to_desk_nothing_sticks_out(visit, catalog, width):
+def test_no_element_overflows_from_phone_to_desktop(visit, catalog, width):
     page = visit(catalog, width=width).page
     for fragment in ("#", "#breast_cancer_30", "#gowalla", "#odd"):
         page.goto(catalog.as_uri() + fragment)
@@ -52,7 +52,7 @@ def test_from_phone_to_desk_nothing_sticks_out(visit, catalog, width):
         assert page.evaluate(OUT_OF_THE_DRAWING) == []
 
 
-def test_the_probe_sees_what_sticks_out(visit, catalog):
+def test_the_probe_detects_overflow(visit, catalog):
     page = visit(catalog, "#checkins", 390).page
     page.evaluate("""() => {
       document.querySelector("main").insertAdjacentHTML("beforeend", "<p style='width: 900px'>wide</p>");
@@ -63,7 +63,7 @@ def test_the_probe_sees_what_sticks_out(visit, catalog):
 
 
 @pytest.mark.parametrize("width", [768, 1280])
-def test_on_a_desk_and_a_tablet_no_table_of_the_project_is_cut(visit, catalog, width):
+def test_on_desktop_and_tablet_no_table_of_the_project_is_cut(visit, catalog, width):
     page = visit(catalog, width=width).page
     for name in NAMES[:-1]:
         page.goto(f"{catalog.as_uri()}#{name}")
@@ -77,7 +77,7 @@ def test_letters_of_the_drawing_are_legible_on_a_phone(visit, catalog):
     assert min(page.evaluate(sizes)) > 10
 
 
-def test_typing_finds_datasets_and_the_address_keeps_it(visit, catalog):
+def test_typing_finds_datasets_and_the_url_keeps_the_search(visit, catalog):
     page = visit(catalog).page
     assert shown(page) == NAMES
     page.get_by_role("searchbox").click()
@@ -93,7 +93,7 @@ def test_typing_finds_datasets_and_the_address_keeps_it(visit, catalog):
     assert shown(page) == ["mpls_stops"]
 
 
-def test_accents_and_case_do_not_matter_and_nothing_found_says_so(visit, catalog):
+def test_search_ignores_accents_and_case_and_reports_no_match(visit, catalog):
     page = visit(catalog).page
     page.get_by_role("searchbox").fill("zoe CAFE")
     assert shown(page) == ["odd"]
@@ -114,11 +114,11 @@ def test_choices_narrow_the_list_and_are_restored(visit, catalog):
     assert again.get_by_label("Visibility", exact=True).input_value() == "public"
 
 
-def test_by_keyboard_alone_a_dataset_is_found_opened_and_left(visit, catalog):
+def test_a_dataset_is_found_opened_and_closed_by_keyboard(visit, catalog):
     page = visit(catalog).page
     page.keyboard.press("/")
     page.wait_for_function("document.activeElement.id === 'search-field'")
-    page.keyboard.type("stops/")  # a slash in the field is a letter
+    page.keyboard.type("stops/")  # a slash in the field is plain text
     assert page.get_by_role("searchbox").input_value() == "stops/"
     page.keyboard.press("Escape")
     assert shown(page) == NAMES
@@ -138,7 +138,7 @@ def test_by_keyboard_alone_a_dataset_is_found_opened_and_left(visit, catalog):
     page.wait_for_function("document.activeElement.id === 'search-field'")
 
 
-def test_by_mouse_the_whole_card_opens_and_a_keyword_searches(visit, catalog):
+def test_a_click_opens_the_card_and_a_click_on_a_keyword_searches(visit, catalog):
     page = visit(catalog).page
     page.locator("li[data-name=checkins]").click(position={"x": 150, "y": 120})
     assert entry(page) == ["checkins"]
@@ -157,13 +157,13 @@ def test_a_link_to_an_entry_shows_that_entry(visit, catalog):
     assert (entry(page), shown(page)) == ([], NAMES)
 
 
-def test_without_javascript_everything_is_there(visit, catalog):
+def test_without_javascript_everything_is_shown(visit, catalog):
     page = visit(catalog, script=False).page
     assert (shown(page), entry(page)) == (NAMES, NAMES)
     assert not page.get_by_role("searchbox").is_visible()
 
 
-def test_paper_has_the_list_and_what_it_shows_or_one_dataset(visit, catalog):
+def test_print_has_the_list_and_its_datasets_or_one_dataset(visit, catalog):
     page = visit(catalog, "#?q=police").page
     page.emulate_media(media="print")
     assert (shown(page), entry(page)) == (["mpls_stops"], ["mpls_stops"])
@@ -174,7 +174,7 @@ def test_paper_has_the_list_and_what_it_shows_or_one_dataset(visit, catalog):
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 32, 38)", "dark on white"
 
 
-def test_dark_is_dark(visit, catalog):
+def test_the_dark_scheme_is_dark(visit, catalog):
     light, dark = (visit(catalog, scheme=scheme).page for scheme in ("light", "dark"))
     colour = "getComputedStyle(document.body).backgroundColor"
     assert (light.evaluate(colour), dark.evaluate(colour)) == ("rgb(244, 246, 248)", "rgb(18, 22, 27)")
@@ -186,7 +186,7 @@ def test_axe_finds_nothing_serious(visit, violations, catalog, fragment, width, 
     assert violations(visit(catalog, fragment, width, scheme).page) == []
 
 
-def test_axe_would_find_a_field_without_a_name_and_letters_without_contrast(visit, violations, catalog):
+def test_axe_detects_a_field_without_a_name_and_low_contrast(visit, violations, catalog):
     page = visit(catalog).page
     page.evaluate("""document.body.insertAdjacentHTML("beforeend",
       '<main><input><p style="color: #bbb; background: #fff">pale</p></main>')""")

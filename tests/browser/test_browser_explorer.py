@@ -1,4 +1,4 @@
-"""See it, in a real browser: a slider over ε and a choice of mechanism; and the page of every shape of a run."""
+"""The model explorer in a real browser (slider over ε, choice of mechanism), and the page of every kind of run."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def outlines(page, dataset: str = "checkins", side: str = "closed") -> list[str]
     )
 
 
-def test_it_begins_with_the_best_mechanism_at_the_reference_beside_the_best_without_privacy(visit, page):
+def test_it_starts_with_the_best_mechanism_beside_the_best_non_private_model(visit, page):
     seen = visit(page).page
     assert told(seen) == (
         "dp_em_exact",
@@ -46,7 +46,7 @@ def test_it_begins_with_the_best_mechanism_at_the_reference_beside_the_best_with
     assert card(seen).locator(ring).count() == 2, "the isolated person is marked in both"
 
 
-def test_the_slider_by_mouse(visit, page):
+def test_the_slider_works_by_mouse(visit, page):
     seen = visit(page).page
     before, open_before = outlines(seen), outlines(seen, side="open")
     assert len(before) >= 6
@@ -61,7 +61,7 @@ def test_the_slider_by_mouse(visit, page):
     assert told(seen, "homes")[1].startswith("ε = 1 ·"), "each dataset has its own"
 
 
-def test_slider_and_choice_by_keyboard_and_the_address_keeps_them(visit, page):
+def test_slider_and_choice_work_by_keyboard_and_the_url_keeps_them(visit, page):
     seen = visit(page).page
     card(seen).get_by_role("slider").focus()
     seen.keyboard.press("ArrowLeft")
@@ -77,21 +77,21 @@ def test_slider_and_choice_by_keyboard_and_the_address_keeps_them(visit, page):
     assert "epsilon" not in seen.url, "the usual choice is not in the address"
 
 
-def test_a_model_that_was_not_made_says_why(visit, page):
+def test_a_missing_model_shows_the_reason(visit, page):
     seen = visit(page, "#models?see.survey=responses&epsilon.survey=0.1").page
     assert "10^8 cells" in card(seen, "survey").locator(".closed .empty").inner_text()
     assert card(seen, "survey").locator(".open svg").is_visible()
 
 
-def test_a_choice_that_does_not_exist_is_the_usual_one(visit, page):
-    seen = visit(page, "#models?see.checkins=nobody&epsilon.checkins=7")
+def test_an_unknown_choice_falls_back_to_the_default(visit, page):
+    seen = visit(page, "#models?see.checkins=unknown&epsilon.checkins=7")
     assert told(seen.page)[0] == "dp_em_exact"
     assert told(seen.page)[1].startswith("ε = 1 ·")
     assert seen.console == []
 
 
-def test_ticks_have_the_digits_that_tell_them_apart(visit, page, tmp_path):
-    """The latitudes of one city agree in their first digits."""
+def test_ticks_have_enough_digits_to_differ(visit, page, tmp_path):
+    """Latitudes of one city share their first digits."""
     html = page.read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="page-data">(.*?)</script>', html, re.DOTALL).group(1))
     limits = json.dumps(data["explorers"][0]["limits"], separators=(",", ":"))
@@ -102,7 +102,7 @@ def test_ticks_have_the_digits_that_tell_them_apart(visit, page, tmp_path):
     assert {"44.90", "44.95", "45.00", "45.05", "−93.3", "−93.2"} <= set(texts)
 
 
-def test_without_javascript_the_small_multiples_alone(visit, page):
+def test_without_javascript_only_the_small_multiples_are_shown(visit, page):
     seen = visit(page, script=False).page
     assert not card(seen).is_visible()
     assert seen.locator("#models .panels figure").first.is_visible()
@@ -126,7 +126,7 @@ def test_without_javascript_the_small_multiples_alone(visit, page):
     ids=["one fails", "one replicate", "one epsilon", "d=10", "d=1", "40 mechanisms", "sensitive", "no baseline",
          "nothing private", "all fail", "seven epsilons"],
 )  # fmt: skip
-def test_every_shape_of_a_run_is_readable_on_a_phone_and_at_a_desk(visit, tmp_path, options, see):
+def test_every_kind_of_run_is_readable_on_phone_and_desktop(visit, tmp_path, options, see):
     options = {"datasets": (CHECKINS,), "failing": (), **options}
     made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, **options))
     seen = visit(tmp_path / "reports/summary.html")
@@ -156,7 +156,7 @@ def test_every_shape_of_a_run_is_readable_on_a_phone_and_at_a_desk(visit, tmp_pa
         assert card(seen.page, name).get_by_role("slider").is_disabled()
 
 
-def test_axe_finds_nothing_serious_with_a_failure_on_a_phone_in_the_dark(visit, violations, tmp_path):
+def test_axe_finds_nothing_serious_with_a_failure_on_a_dark_phone(visit, violations, tmp_path):
     made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(SURVEY,)))
     seen = visit(
         tmp_path / "reports/summary.html", "#models?see.survey=responses&trust=local", 390, "dark"

@@ -1,8 +1,8 @@
-"""What the first sight leaves out, in a real browser: folded on a screen, one key away, and whole on paper."""
+"""Folds in a real browser: closed on a screen, opened with one key, and open in print."""
 
 import pytest
 
-FOLDED = {  # what is folded, and something that only the unfolded part shows
+FOLDED = {  # name: (place of the fold, an element that is visible only if it is open)
     "evidence": ("#answer .answer", "li"),
     "models": ("#models", ".panels figure"),
     "mistakes": ("#defects", "tbody tr"),
@@ -12,7 +12,7 @@ FOLDED = {  # what is folded, and something that only the unfolded part shows
 
 
 def fold(page, name: str):
-    """The first fold of that kind, and what is inside."""
+    """Return the first fold of this name, and an element inside it."""
     place, inside = FOLDED[name]
     details = page.locator(f"{place} details.fold").first
     return details, details.locator(inside).first
@@ -31,7 +31,7 @@ def test_a_fold_opens_by_keyboard_and_closes_again(visit, page, name):
 
 
 @pytest.mark.parametrize("name", FOLDED)
-def test_nothing_is_folded_on_paper_or_without_scripts(visit, page, name):
+def test_nothing_is_folded_in_print_or_without_scripts(visit, page, name):
     paper = visit(page).page
     paper.emulate_media(media="print")
     _, inside = fold(paper, name)
@@ -46,14 +46,14 @@ def test_on_a_phone_unfolded_parts_stay_inside_the_page(visit, page):
     assert seen.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_axe_finds_nothing_serious_in_what_is_unfolded(visit, violations, page):
+def test_axe_finds_nothing_serious_in_open_folds(visit, violations, page):
     seen = visit(page).page
     seen.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
     assert violations(seen) == []
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_sections_can_be_reached_from_everywhere_and_begin_below_the_bar(visit, page, width):
+def test_navigation_links_lead_to_sections_below_the_bar(visit, page, width):
     seen = visit(page, width=width).page
     seen.emulate_media(reduced_motion="reduce")
     seen.get_by_role("link", name="Ledger", exact=True).click()
@@ -65,7 +65,7 @@ def test_sections_can_be_reached_from_everywhere_and_begin_below_the_bar(visit, 
     assert bar["height"] <= title["y"] < 300
 
 
-def test_the_overview_leads_to_the_answers(visit, page):
+def test_the_overview_links_to_the_answers(visit, page):
     seen = visit(page).page
     links = seen.locator(".overview tbody a")
     assert links.count() == 3

@@ -1,4 +1,4 @@
-"""The report in a real browser: what people point at, hide, sort and save, by mouse and by keyboard."""
+"""The report in a real browser: point, hide, sort and save, by mouse and by keyboard."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ MECHANISMS = ["dp_em_linear", "dp_em_exact", "laplace_naive", "laplace_aware", "
 
 
 def charts(page) -> list[str]:
-    """Datasets whose frontier is shown."""
+    """Return the datasets with a visible frontier."""
     return page.locator(".card.frontier").evaluate_all(
         "cards => cards.filter(card => card.checkVisibility()).map(card => card.dataset.dataset)"
     )
@@ -23,7 +23,7 @@ def visible(page, selector: str) -> int:
 
 
 def drawn(page, dataset: str = "checkins") -> list[str]:
-    """Mechanisms that have markers in a frontier."""
+    """Return the mechanisms with markers in a frontier."""
     labels = page.locator(f".frontier[data-dataset={dataset}] .spot").evaluate_all(
         "spots => spots.map(spot => spot.getAttribute('aria-label').split(':')[0])"
     )
@@ -39,7 +39,7 @@ def toggle(page, mechanism: str, dataset: str = "checkins"):
 
 
 def rows(page, dataset: str = "checkins", column: int = 1) -> list[str]:
-    """The texts of one column of the rows that a table of results shows."""
+    """Return the texts of one column of the visible rows of a results table."""
     return page.locator(f".results[data-dataset={dataset}] tbody tr").evaluate_all(
         "(rows, at) => rows.filter(row => row.checkVisibility()).map(row => row.cells[at].textContent)",
         column - 1,
@@ -47,14 +47,14 @@ def rows(page, dataset: str = "checkins", column: int = 1) -> list[str]:
 
 
 def again(visit, seen, page):
-    """The same address opened by somebody else."""
+    """Open the URL of a page in a new browser context."""
     return visit(page, seen.url[seen.url.index("#") :]).page
 
 
 @pytest.mark.parametrize(
-    "fragment", ["", "#results", "#frontier?hide=nobody&dataset=x&sort.checkins=y", "#?%E0%A4%A"]
+    "fragment", ["", "#results", "#frontier?hide=unknown&dataset=x&sort.checkins=y", "#?%E0%A4%A"]
 )
-def test_the_page_is_silent_and_fetches_nothing(visit, page, fragment):
+def test_the_page_has_no_console_messages_and_no_requests(visit, page, fragment):
     seen = visit(page, fragment)
     seen.page.wait_for_load_state("networkidle")
     assert seen.console == []
@@ -63,7 +63,7 @@ def test_the_page_is_silent_and_fetches_nothing(visit, page, fragment):
     assert drawn(seen.page) == MECHANISMS
 
 
-def test_a_name_hides_and_shows_a_mechanism_in_every_frontier_and_the_address_keeps_it(visit, page):
+def test_a_legend_name_toggles_a_mechanism_in_every_frontier_and_the_url_keeps_it(visit, page):
     seen = visit(page).page
     toggle(seen, "dp_em_exact").click()
     assert "dp_em_exact" not in drawn(seen, "homes")
@@ -76,7 +76,7 @@ def test_a_name_hides_and_shows_a_mechanism_in_every_frontier_and_the_address_ke
 
 
 @pytest.mark.parametrize("way", ["only", "double click", "Shift", "keyboard"])
-def test_a_mechanism_is_isolated_and_all_come_back(visit, page, way):
+def test_a_mechanism_can_be_shown_alone_and_all_again(visit, page, way):
     seen = visit(page).page
     if way == "only":
         seen.get_by_role("button", name="Show only responses").first.click()
@@ -93,7 +93,7 @@ def test_a_mechanism_is_isolated_and_all_come_back(visit, page, way):
     assert drawn(seen) == MECHANISMS
 
 
-def test_by_keyboard_alone_a_mechanism_is_hidden_and_isolated(visit, page):
+def test_a_mechanism_is_hidden_and_shown_alone_by_keyboard(visit, page):
     seen = visit(page).page
     toggle(seen, "dp_em_linear").focus()
     seen.keyboard.press("Space")
@@ -145,7 +145,7 @@ def test_axes_are_logarithmic_or_linear(visit, page):
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_pointing_at_a_marker_tells_its_numbers(visit, page, width):
+def test_pointing_at_a_marker_shows_its_numbers(visit, page, width):
     seen = visit(page, width=width).page
     spot(seen, "dp_em_exact: ε 1,").hover()
     tip = seen.locator(".tip")
@@ -164,7 +164,7 @@ def test_pointing_at_a_marker_tells_its_numbers(visit, page, width):
     assert not tip.is_visible()
 
 
-def test_arrow_keys_go_from_marker_to_marker(visit, page):
+def test_arrow_keys_move_between_markers(visit, page):
     seen = visit(page).page
     spot(seen, "dp_em_linear: ε 0.1,").focus()
     assert seen.locator(".tip b").inner_text() == "dp_em_linear"
@@ -178,7 +178,7 @@ def test_arrow_keys_go_from_marker_to_marker(visit, page):
     assert stops.count() == 1, "a picture is one stop of the Tab key"
 
 
-def test_a_table_sorts_by_mouse_and_keyboard_and_the_address_keeps_it(visit, page):
+def test_a_table_sorts_by_mouse_and_keyboard_and_the_url_keeps_the_order(visit, page):
     seen = visit(page).page
     before = rows(seen)
     head = seen.locator(".results[data-dataset=checkins] th[data-key=gap]")
@@ -198,7 +198,7 @@ def test_a_table_sorts_by_mouse_and_keyboard_and_the_address_keeps_it(visit, pag
     assert (head.get_attribute("aria-sort"), rows(seen)) == (None, before)
 
 
-def test_what_was_not_measured_comes_last_either_way(visit, page):
+def test_missing_values_come_last_in_both_directions(visit, page):
     seen = visit(page).page
     button = seen.locator(".results[data-dataset=survey] th[data-key=gap]").get_by_role("button")
     for _ in range(2):
@@ -208,7 +208,7 @@ def test_what_was_not_measured_comes_last_either_way(visit, page):
     assert rows(seen, "survey")[-3:] == ["responses"] * 3
 
 
-def test_the_tables_show_the_reported_epsilon_first_and_every_other_on_demand(visit, page):
+def test_the_tables_show_the_reported_epsilon_first_and_others_on_demand(visit, page):
     seen = visit(page).page
     shown = rows(seen)
     assert sorted(shown) == sorted(["non_private", *MECHANISMS])
@@ -221,7 +221,7 @@ def test_the_tables_show_the_reported_epsilon_first_and_every_other_on_demand(vi
     assert len(rows(again(visit, seen, page))) == 16
 
 
-def test_rows_are_found_and_counted_and_the_address_keeps_it(visit, page):
+def test_rows_are_filtered_and_counted_and_the_url_keeps_the_filter(visit, page):
     seen = visit(page).page
     assert seen.locator("#results .found").inner_text() == "18 of 48 rows"
     seen.locator("#results-words").click()
@@ -249,13 +249,13 @@ def saved(page, label: str) -> tuple[str, bytes]:
     ("label", "name"),
     [("Save all scores (CSV)", "results.csv"), ("Save all scores (Parquet)", "results.parquet")],
 )
-def test_the_page_alone_holds_the_results_byte_for_byte(visit, page, tmp_path, label, name):
+def test_the_page_contains_the_results_files_byte_for_byte(visit, page, tmp_path, label, name):
     alone = tmp_path / "sent by mail.html"
     alone.write_bytes(page.read_bytes())
     assert saved(visit(alone).page, label) == (name, page.with_name(name).read_bytes())
 
 
-def test_the_rows_that_are_shown_are_saved_in_their_order_with_all_digits(visit, page):
+def test_the_shown_rows_are_saved_in_order_with_all_digits(visit, page):
     seen = visit(page).page
     seen.locator("#results-dataset").select_option("survey")
     seen.locator(".results[data-dataset=survey] th[data-key=mechanism]").get_by_role("button").click()
@@ -279,14 +279,14 @@ def test_links_inside_the_page_keep_the_choices(visit, page):
     assert "responses" not in drawn(seen)
 
 
-def test_without_javascript_the_pictures_stand_still_and_nothing_asks_to_be_pressed(visit, page):
+def test_without_javascript_pictures_are_static_and_there_are_no_controls(visit, page):
     seen = visit(page, script=False).page
     assert seen.locator("#frontier .wide svg").first.is_visible()
     assert visible(seen, ".live, .tip, button") == 0
     assert len(rows(seen)) == 16
 
 
-def test_paper_has_the_pictures_that_stand_still_and_every_row(visit, page):
+def test_print_has_static_pictures_and_every_row(visit, page):
     seen = visit(page, "#results?find=nothing-has-this&dataset=homes&hide=responses").page
     assert rows(seen) == []
     seen.emulate_media(media="print")
@@ -297,7 +297,7 @@ def test_paper_has_the_pictures_that_stand_still_and_every_row(visit, page):
 
 
 @pytest.mark.parametrize("media", ["screen", "print"])
-def test_a_cell_is_a_cell_at_a_desk_and_on_paper(visit, page, media):
+def test_cells_are_table_cells_on_desktop_and_in_print(visit, page, media):
     seen = visit(page).page
     seen.emulate_media(media=media)
     displays = seen.locator("tbody :is(td, th)").evaluate_all(

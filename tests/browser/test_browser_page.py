@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 WIDTHS = (390, 768, 1280)
-# Runs inside the page and tells its frame what the browser itself measures. What scrolls on its own may be wide.
+# Runs inside the page and sends the browser's measurements to the outer frame. Elements that scroll may be wide.
 PROBE = """<script>
 addEventListener("load", () => {
   const root = document.documentElement;
@@ -46,7 +46,7 @@ addEventListener("message", event => {
 
 
 def probe(browse: Callable, page: Path, widths: tuple[int, ...], addition: str = "") -> dict[int, dict]:
-    """What the page looks like from inside, in a frame of each width (a window cannot be as narrow as a phone)."""
+    """Measure the page in a frame of each width (a window cannot be as narrow as a phone)."""
     inside = page.with_name("probed.html")
     inside.write_text(
         page.read_text(encoding="utf-8").replace("</body>", addition + PROBE + "</body>"), "utf-8"
@@ -61,7 +61,7 @@ def probe(browse: Callable, page: Path, widths: tuple[int, ...], addition: str =
     return {report["width"]: report for report in reports}
 
 
-def test_the_page_loads_without_a_word_on_the_console(browse, page):
+def test_the_page_loads_without_console_messages(browse, page):
     loaded = browse(page)
     assert loaded.console == ()
     assert "The answer at ε = 1" in loaded.dom
@@ -69,7 +69,7 @@ def test_the_page_loads_without_a_word_on_the_console(browse, page):
 
 
 @pytest.mark.parametrize("defect", ["throw new Error('planted')", "console.error('planted')"])
-def test_a_planted_defect_is_heard_on_the_console(browse, tmp_path, defect):
+def test_a_planted_error_appears_on_the_console(browse, tmp_path, defect):
     broken = tmp_path / "broken.html"
     broken.write_text(
         f"<!DOCTYPE html><title>x</title><body><script>{defect}</script></body>", encoding="utf-8"
@@ -77,7 +77,7 @@ def test_a_planted_defect_is_heard_on_the_console(browse, tmp_path, defect):
     assert "planted" in "".join(browse(broken).console)
 
 
-def test_from_phone_to_desk_nothing_sticks_out_nothing_is_fetched_and_letters_are_legible(browse, page):
+def test_the_page_has_no_overflow_no_requests_and_legible_letters_at_every_width(browse, page):
     seen = probe(browse, page, WIDTHS)
     assert sorted(seen) == sorted(WIDTHS)
     for width, report in seen.items():
@@ -88,7 +88,7 @@ def test_from_phone_to_desk_nothing_sticks_out_nothing_is_fetched_and_letters_ar
         assert report["clouds"] > 5, "the records lie under the ellipses"
 
 
-def test_at_a_desk_no_table_is_cut(browse, page):
+def test_on_desktop_no_table_is_cut(browse, page):
     assert probe(browse, page, (1280,))[1280]["cut"] == []
 
 
@@ -101,11 +101,11 @@ def test_on_a_phone_tables_begin_with_numbers_and_captions_wrap(browse, page):
     assert max(phone["gaps"]) <= 390, "the utility kept is seen without scrolling"
 
 
-def test_all_rows_of_a_table_show(browse, page):
+def test_all_rows_of_a_table_are_visible(browse, page):
     assert all(report["shortened"] == 0 for report in probe(browse, page, WIDTHS).values())
 
 
-def test_the_probe_sees_what_sticks_out_and_what_is_fetched(browse, page):
+def test_the_probe_detects_overflow_and_requests(browse, page):
     planted = '<div style="width:900px">wide</div><img src="http://127.0.0.1:9/planted.png" alt="">'
     seen = probe(browse, page, (390,), planted)[390]
     assert seen["scrollWidth"] >= 900
@@ -122,7 +122,7 @@ WORDS = """() => {
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_navigation_marks_the_section_that_is_seen(visit, page, width):
+def test_the_navigation_marks_the_current_section(visit, page, width):
     seen = visit(page, width=width).page
     seen.emulate_media(reduced_motion="reduce")
     assert seen.evaluate(CURRENT) == [["#answer", "true"]]

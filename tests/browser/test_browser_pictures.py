@@ -1,10 +1,10 @@
-"""Pictures of the page as people have it before them; `pytest --basetemp=DIR tests/browser` keeps them to look at."""
+"""Screenshots of the whole page; `pytest --basetemp=DIR tests/browser` keeps them."""
 
 import matplotlib.image
 import numpy as np
 import pytest
 
-LEAST_SHARE = 0.02  # of the pixels are not background: an empty page has none
+LEAST_SHARE = 0.02  # smallest share of pixels that are not background
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,6 @@ def test_a_picture_of_the_whole_page_shows_its_sections(visit, page, tmp_path, w
             "part => [part.getBoundingClientRect().top + scrollY, part.offsetHeight]"
         )
         part = pixels[int(top) : int(top + height)]
-        counts = np.bincount(
-            ((part * 15).astype(int) @ [256, 16, 1]).ravel()
-        )  # of each colour, in sixteen steps
+        counts = np.bincount(((part * 15).astype(int) @ [256, 16, 1]).ravel())  # pixels per colour
         assert np.count_nonzero(counts) > 8, f"{name} has letters and colours"
         assert 1 - counts.max() / counts.sum() > LEAST_SHARE, f"{name} is not empty"

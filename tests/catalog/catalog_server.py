@@ -109,23 +109,23 @@ class Serve:
 
 
 def status(code: int, **headers: str) -> Behaviour:
-    """Answers with a status and no body; underscores in header names stand for hyphens."""
+    """Return a behaviour that answers with a status and no body; underscores in header names stand for hyphens."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda handler: handler.begin(code, {"Content-Length": "0"} | named)
 
 
 def redirect(url: str) -> Behaviour:
-    """Redirects the client."""
+    """Return a behaviour that redirects the client."""
     return status(302, Location=url)
 
 
 def silence(handler: Handler) -> None:
-    """Accepts the request and never answers."""
+    """Accept the request and never answer."""
     time.sleep(STALL)
 
 
 def chunked(body: bytes, whole: bool = True) -> Behaviour:
-    """Sends the body in HTTP/1.1 chunks, and leaves out the end if it is not whole."""
+    """Return a behaviour that sends the body in HTTP/1.1 chunks, without the final chunk if it is not whole."""
 
     def behave(handler: Handler) -> None:
         handler.protocol_version = "HTTP/1.1"

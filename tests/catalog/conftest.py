@@ -8,7 +8,7 @@ from catalog_server import Server
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A loopback server that is reached directly, without any proxy of this machine."""
+    """Yield a loopback server, reached directly without any proxy of this machine."""
     monkeypatch.setenv("no_proxy", "*")
     running = Server()
     yield running

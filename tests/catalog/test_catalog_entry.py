@@ -49,10 +49,10 @@ def test_an_entry_is_found_by_name_with_its_file(tmp_path: Path):
 def test_a_later_folder_overrides_an_earlier_one(tmp_path: Path):
     put(tmp_path / "a")
     put(tmp_path / "a", ENTRY.replace("name: mine", "name: other"), "other")
-    put(tmp_path / "b", ENTRY.replace("Mine", "Mended"))
+    put(tmp_path / "b", ENTRY.replace("Mine", "Changed"))
     folders = [tmp_path / "a", tmp_path / "b"]
     assert entry_names(folders) == ("mine", "other")
-    assert find_entry("mine", folders)[0].title == "Mended"
+    assert find_entry("mine", folders)[0].title == "Changed"
     assert find_entry("mine", folders[::-1])[0].title == "Mine"
 
 

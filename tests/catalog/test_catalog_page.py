@@ -202,7 +202,7 @@ def test_boxes_do_not_overlap_and_arrows_join_them():
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a configuration and two good entries."""
+    """Return a folder with a configuration and two valid entries."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data/catalog").mkdir(parents=True)
     (tmp_path / "config").mkdir()

@@ -33,13 +33,13 @@ CONTENT = {
 
 @pytest.fixture
 def entry() -> Callable[..., Entry]:
-    """Makes the entry; keyword arguments replace its sections."""
+    """Return a function that makes the entry; keyword arguments replace its sections."""
     return lambda **changes: Entry.model_validate(CONTENT | changes)
 
 
 @pytest.fixture
 def cleaned(tmp_path: Path, entry: Callable[..., Entry]) -> Callable[..., CleanData]:
-    """Cleans rows given as text lines (without the header), and reads the result back."""
+    """Return a function that cleans rows given as text lines (without header) and reads the result back."""
 
     def run(
         rows: list[str], *, master_seed: int = 1, key: bytes = KEY, overridden: bool = False, **changes: Any

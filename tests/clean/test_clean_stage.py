@@ -11,7 +11,7 @@ from privmix.artefacts.clean import read_clean
 
 @pytest.fixture
 def stage(tmp_path, entry):
-    """Runs the stage on the text of a raw file."""
+    """Return a function that runs the stage on the text of a raw file."""
 
     def run(raw: str, *more: str) -> subprocess.CompletedProcess:
         # JSON is valid YAML; the file has the name of the entry.

@@ -9,7 +9,7 @@ import pytest
 from privmix.clean.persons import holdout_rows, holdout_share, person_draws
 from privmix.errors import UserError
 
-NOBODY = np.empty(0, dtype=np.uint64)
+NO_PERSONS = np.empty(0, dtype=np.uint64)
 
 
 def people(number: int, records: int = 1, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -39,20 +39,20 @@ def test_seed_and_dataset_change_the_split():
 
 def test_the_held_out_share_of_persons_is_correct():
     person, draw = people(20_000)
-    held = holdout_rows(person, draw, NOBODY, len(person), "places").mean()
+    held = holdout_rows(person, draw, NO_PERSONS, len(person), "places").mean()
     assert held == pytest.approx(0.05, abs=4.9 * (0.05 * 0.95 / 20_000) ** 0.5)  # two-sided 1e-6
 
 
 def test_no_person_is_on_both_sides():
     person, draw = people(300, records=3)
-    holdout = holdout_rows(person, draw, NOBODY, len(person), "places")
+    holdout = holdout_rows(person, draw, NO_PERSONS, len(person), "places")
     assert not set(person[holdout]) & set(person[~holdout])
     assert 0 < holdout.sum() < len(person)
 
 
 def test_isolated_persons_are_always_in_train():
     person, draw = people(400)
-    isolated = person[holdout_rows(person, draw, NOBODY, len(person), "places")][:20]
+    isolated = person[holdout_rows(person, draw, NO_PERSONS, len(person), "places")][:20]
     holdout = holdout_rows(person, draw, isolated, len(person), "places")
     assert not np.isin(person[holdout], isolated).any()
     assert holdout.any()
@@ -61,7 +61,7 @@ def test_isolated_persons_are_always_in_train():
 @pytest.mark.parametrize("seed", range(20))
 def test_two_persons_are_enough_for_any_draw(seed):
     person, draw = people(2, records=3, seed=seed)
-    holdout = holdout_rows(person, draw, NOBODY, len(person), "places")
+    holdout = holdout_rows(person, draw, NO_PERSONS, len(person), "places")
     assert holdout.sum() == 3
     assert not set(person[holdout]) & set(person[~holdout])
 
@@ -70,7 +70,7 @@ def test_two_persons_are_enough_for_any_draw(seed):
 def test_one_person_is_an_error(seed):
     person, draw = people(1, records=4, seed=seed)
     with pytest.raises(UserError, match=r"places: 4 usable row\(s\) of 1 person; .* at least two persons"):
-        holdout_rows(person, draw, NOBODY, len(person), "places")
+        holdout_rows(person, draw, NO_PERSONS, len(person), "places")
 
 
 def test_only_isolated_persons_are_an_error():
@@ -85,6 +85,6 @@ def test_an_added_record_moves_no_other_person_if_the_number_of_rows_is_public()
     for rows in (1_200, 2_000, 2_999):
         draw = person_draws(pa.array(ids[: rows + 1]), 1, "places")
         person = np.arange(rows + 1, dtype=np.uint64)
-        before = holdout_rows(person[:-1], draw[:-1], NOBODY, 2_000, "places")
-        after = holdout_rows(person, draw, NOBODY, 2_000, "places")
+        before = holdout_rows(person[:-1], draw[:-1], NO_PERSONS, 2_000, "places")
+        after = holdout_rows(person, draw, NO_PERSONS, 2_000, "places")
         assert np.array_equal(before, after[:-1])

@@ -178,7 +178,7 @@ def test_isolated_persons_are_kept_in_train(cleaned):
     assert not cleaned(rows).train[100:].all()
 
 
-@pytest.mark.parametrize(("name", "count"), [("nobody", 0), ("p1", 3)])
+@pytest.mark.parametrize(("name", "count"), [("unknown", 0), ("p1", 3)])
 def test_an_isolated_person_without_exactly_one_record_is_refused(cleaned, name, count):
     rows = [*rows_of(100), "alone,1,1,no"]
     with pytest.raises(UserError, match=f"isolated person '{name}' has {count} records"):

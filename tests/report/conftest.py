@@ -1,4 +1,4 @@
-"""One made-up run and its page, for all tests that only read."""
+"""A made-up run and its page, shared by all tests that only read them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Rendered:
-    """A run on disk and the page made from it."""
+    """A run on disk and its page."""
 
     root: Path
     configuration: dict[str, Any]

@@ -1,4 +1,4 @@
-"""A made-up run on disk: the files that the earlier stages would leave, with plausible numbers, in a second."""
+"""A made-up run on disk: the files of the earlier stages with plausible numbers, written in a second."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ METHODS: dict[str, tuple[dict[str, Any], str, float]] = {
     "planar_5km": ({"method": "planar_laplace", "within_m": 5000.0}, "distance", 0.05),
 }
 USUAL = tuple(name for name in METHODS if name != "planar_5km")
-WIDTHS = 4000.0  # the public box of a map, in distances of `planar_5km`
+WIDTHS = 4000.0  # width of the public box of a map, in units of the distance of `planar_5km`
 LEDGERS = {
     "dp_em": lambda e: (
         {"kind": "laplace", "label": "weights", "count": 10, "epsilon": e / 210},
@@ -66,7 +66,7 @@ LEDGERS = {
 
 @dataclass(frozen=True)
 class MadeUpData:
-    """A dataset to make up."""
+    """The description of a made-up dataset."""
 
     name: str
     dimensions: int = 2
@@ -78,18 +78,18 @@ class MadeUpData:
     records_each: int = 1
     unit: str = "record"
     relation: str = "replace_one"
-    named: bool = True  # whether a column says whose record it is
+    named: bool = True  # whether there is a person column
 
 
 CHECKINS = MadeUpData(
     "checkins", geographic=True, visibility="synthetic", isolated=True, attribute=True, records_each=4
 )
-HOMES = MadeUpData("homes", geographic=True, isolated=True)  # everybody has one
+HOMES = MadeUpData("homes", geographic=True, isolated=True)  # one record per person
 SURVEY = MadeUpData("survey", dimensions=4, visibility="public", rows=800)
 
 
 def render(root: Path, configuration: dict[str, Any], figures: str | None = None) -> str:
-    """Run the report stage in `root` and give back its page; charts go to the folder `figures`."""
+    """Run the report stage in `root` and return its page; charts go to the folder `figures`."""
     from privmix.pipeline.stages import report
 
     arguments = ["report", "--configuration", json.dumps(configuration)]
@@ -102,7 +102,7 @@ def render(root: Path, configuration: dict[str, Any], figures: str | None = None
 
 
 def load(root: Path, configuration: dict[str, Any]) -> tuple[RunResults, Results]:
-    """The run as the report stage reads it."""
+    """Load the run as the report stage does."""
     from privmix.pipeline.results import read_run
 
     with contextlib.chdir(root):
@@ -120,9 +120,10 @@ def write_run(
     copies: int = 1,
     worse: float = 0.0,
 ) -> dict[str, Any]:
-    """Write a whole run under `root` and give back its configuration.
+    """Write a whole run under `root` and return its configuration.
 
-    `copies` repeats each private mechanism under further names; `worse` nats are taken off every private model.
+    `copies` repeats each private mechanism under further names. `worse` is subtracted from the log-likelihood of every
+    private model, in nats.
     """
     names = [m for m in mechanisms if m == "non_private"]
     names += [m if not c else f"{m}_{c}" for c in range(copies) for m in mechanisms if m != "non_private"]
@@ -221,11 +222,11 @@ def _write_entry(path: Path, data: MadeUpData, domain: Domain) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(entry, sort_keys=False), encoding="utf-8")
-    path.with_suffix(".csv").write_text("person\n", encoding="utf-8")  # never read here, but it must exist
+    path.with_suffix(".csv").write_text("person\n", encoding="utf-8")  # must exist, but is not read
 
 
 def _write_clean(path: Path, data: MadeUpData, domain: Domain, rng: np.random.Generator) -> FittedModel:
-    """Write the clean records, and give back the mixture that they come from."""
+    """Write the clean records, and return the mixture that they are drawn from."""
     k, d = 6, len(domain.axes)
     weights = (1 / np.arange(1, k + 1)) / (1 / np.arange(1, k + 1)).sum()
     spread = 0.6 * (domain.upper - domain.lower) / 2
@@ -367,7 +368,7 @@ def _write_job(
 
 
 def _attacks(method: str, epsilon: float) -> dict[str, float]:
-    """Attribute inference on all, shadow models on two: what is not private, and one mechanism at ε = 1."""
+    """Return scores of attribute inference on every model, and of shadow models on non-private and dp_em at ε = 1."""
     private = math.isfinite(epsilon)
     found = {
         "attribute_members_hit_rate": 0.31 if private else 0.47, "attribute_others_hit_rate": 0.30,

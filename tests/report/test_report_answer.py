@@ -27,7 +27,7 @@ def said(answer) -> str:
     return " ".join([answer.headline, *said]).replace("\u00a0", " ")
 
 
-def test_each_dataset_and_trust_model_gets_its_best_mechanism_at_the_epsilon_nearest_one(tmp_path):
+def test_each_dataset_and_trust_model_gets_its_best_mechanism_at_the_reference_epsilon(tmp_path):
     found = answered(tmp_path, epsilons=(0.1, 0.7, 10.0))
     assert [(a.dataset, a.trust, a.mechanism, a.epsilon) for a in found] == [
         ("checkins", "central", "dp_em_exact", 0.7),
@@ -39,7 +39,7 @@ def test_each_dataset_and_trust_model_gets_its_best_mechanism_at_the_epsilon_nea
     assert "best of the 2 local mechanisms that ran (1 failed)" in said(found[3])
 
 
-def test_the_headline_says_the_utility_and_the_gap_in_nats(tmp_path):
+def test_the_headline_gives_utility_and_gap(tmp_path):
     run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
     gap = scores.estimate("checkins", "dp_em_exact", 1.0, "holdout_gap").mean
     gain = utility_gain(run, scores, "checkins")
@@ -48,7 +48,7 @@ def test_the_headline_says_the_utility_and_the_gap_in_nats(tmp_path):
     assert f"a gap of −{-gap:.2f} nats" in headline
 
 
-def test_the_attack_is_held_against_its_ceiling_where_everybody_has_one_record(tmp_path):
+def test_the_attack_is_compared_with_its_limit_if_each_person_has_one_record(tmp_path):
     (central, _) = answered(tmp_path, datasets=(HOMES,))
     assert "in expectation no attack on a single record can exceed 0.731." in said(
         central
@@ -79,7 +79,7 @@ def test_only_a_guarantee_for_all_records_of_a_person_limits_the_average_attack(
         assert label == LOSS
 
 
-def test_one_person_with_two_records_is_enough_to_lift_the_limit(tmp_path):
+def test_one_person_with_two_records_removes_the_limit(tmp_path):
     run, _ = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     clean = read_clean(tmp_path / "data/clean/homes.parquet")
     person = clean.person.copy()
@@ -98,7 +98,7 @@ def test_the_isolated_person_is_named_with_and_without_privacy(tmp_path):
     assert "(without privacy: less than 1 m in 3 of 3)" in text
 
 
-def test_an_average_above_its_limit_is_put_down_to_the_split(tmp_path):
+def test_an_average_attack_above_its_limit_is_explained_by_the_split(tmp_path):
     run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     results = scores.frame.copy()
     results.loc[results["metric"].eq("mia_loss_auc"), "value"] = 0.74
@@ -107,7 +107,7 @@ def test_an_average_above_its_limit_is_put_down_to_the_split(tmp_path):
     assert not any("break its own claim" in warning for warning in central.warnings)
 
 
-def test_nobody_is_named_where_nobody_is_isolated(tmp_path):
+def test_no_person_is_named_if_no_person_is_isolated(tmp_path):
     text = said(answered(tmp_path, datasets=(MadeUpData("plain"),), failing=())[0])
     assert "exposed person" not in text
     assert "nearest component" not in text
@@ -125,12 +125,12 @@ def test_one_mechanism_and_one_replicate_make_singular_sentences(tmp_path):
 @pytest.mark.parametrize(
     ("worse", "verdict", "badge"), [(1.5, "poor", "usable from ε = 10"), (30.0, "useless", "do not use")]
 )
-def test_a_model_that_keeps_next_to_nothing_is_called_so(tmp_path, worse, verdict, badge):
+def test_a_model_with_little_utility_gets_a_poor_verdict(tmp_path, worse, verdict, badge):
     found = answered(tmp_path, datasets=(CHECKINS,), mechanisms=("non_private", "dp_em_exact"), worse=worse)
     assert (found[0].verdict, found[0].advice.badge) == (verdict, badge)
 
 
-def test_a_mechanism_that_breaks_its_claim_is_not_advised(tmp_path, monkeypatch):
+def test_a_mechanism_that_breaks_its_claim_is_not_recommended(tmp_path, monkeypatch):
     monkeypatch.setattr(answer_section, "findings", lambda outcome: ("It leaks.",))
     (answer,) = answered(
         tmp_path, datasets=(CHECKINS,), mechanisms=("non_private", "dp_em_exact"), worse=-0.25
@@ -138,14 +138,14 @@ def test_a_mechanism_that_breaks_its_claim_is_not_advised(tmp_path, monkeypatch)
     assert (answer.verdict, answer.advice.badge, answer.warnings) == ("poor", "do not use", ("It leaks.",))
 
 
-def test_data_that_name_no_people_promise_nothing_to_people(tmp_path):
+def test_without_a_person_column_people_with_several_records_are_less_protected(tmp_path):
     (central, _) = answered(tmp_path, datasets=(MadeUpData("nameless", named=False),), failing=())
     assert "on a single record can exceed 0.731; whoever has several records is protected less." in said(
         central
     )
 
 
-def test_the_isolated_person_is_held_against_interval_limit_and_no_privacy(tmp_path):
+def test_the_tile_of_the_isolated_person_has_interval_limit_and_non_private_auc(tmp_path):
     run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
     auc = scores.values("checkins", "dp_em_exact", 1.0, "mia_worst_record_auc")[0]
     evaluation = run.settings.evaluation.model_copy(update={"worst_record_runs": 500})
@@ -156,7 +156,7 @@ def test_the_isolated_person_is_held_against_interval_limit_and_no_privacy(tmp_p
     assert proven.label == "shown by the audit (game); claimed: ε\u00a0≤\u00a01"
 
 
-def test_where_a_few_runs_cannot_tell_anything_the_nearest_centre_is_shown_instead(tmp_path):
+def test_with_too_few_runs_the_tile_shows_the_nearest_centre(tmp_path):
     run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
     *_, exposed, _ = answers(run, scores)[0].tiles
     away = min(scores.values("checkins", "dp_em_exact", 1.0, "worst_record_distance_km"))
@@ -172,7 +172,7 @@ def test_where_a_few_runs_cannot_tell_anything_the_nearest_centre_is_shown_inste
         ("sensitive", True, "add up."),
     ],
 )
-def test_a_person_with_many_records_is_told_what_is_left_of_the_guarantee(tmp_path, visibility, delta, words):
+def test_the_answer_describes_the_guarantee_of_a_person_with_many_records(tmp_path, visibility, delta, words):
     several = MadeUpData("several", visibility=visibility, records_each=4)
     text = said(answered(tmp_path, datasets=(several,), failing=())[0 if delta else 1])
     assert "for one record replaced by any other, from a ledger" in text
@@ -193,7 +193,7 @@ def test_a_person_with_many_records_is_told_what_is_left_of_the_guarantee(tmp_pa
         ),
     ],
 )
-def test_what_is_left_to_people_is_what_group_privacy_leaves(tmp_path, epsilon, delta, records, words):
+def test_the_guarantee_of_a_person_follows_group_privacy(tmp_path, epsilon, delta, records, words):
     run, _ = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
     best = next(o for o in run.outcomes if o.mechanism == "dp_em_exact" and o.epsilon == epsilon)
     privacy = best.model.privacy.model_copy(update={"delta": delta})
@@ -203,7 +203,7 @@ def test_what_is_left_to_people_is_what_group_privacy_leaves(tmp_path, epsilon, 
     assert words in group_privacy(run, best).replace("\u00a0", " ")
 
 
-def test_where_everybody_has_one_record_or_people_are_protected_nothing_adds_up(tmp_path):
+def test_no_caution_if_each_person_has_one_record_or_is_the_unit(tmp_path):
     person = replace(HOMES, name="families", records_each=4, unit="person")
     found = answered(tmp_path, datasets=(HOMES, person))
     assert not any(answer.cautions for answer in found)
@@ -217,7 +217,7 @@ def test_a_good_model_gets_no_warning(tmp_path):
     assert not answer.warnings
 
 
-def test_without_a_non_private_model_the_likelihood_itself_is_told(tmp_path):
+def test_without_a_non_private_model_the_headline_gives_the_likelihood(tmp_path):
     (answer,) = answered(tmp_path, datasets=(CHECKINS,), mechanisms=("dp_em_exact",))
     assert "no non-private model to compare it with" in answer.headline
     assert answer.verdict == "unknown"
@@ -239,14 +239,14 @@ def test_a_trust_model_whose_mechanisms_all_failed_says_so(tmp_path):
 
 
 def _without_delta(outcome: Outcome) -> Outcome:
-    """The same, but dp_em_exact claims δ = 0."""
+    """Return the outcome; if its mechanism is dp_em_exact, with δ = 0."""
     if outcome.mechanism != "dp_em_exact":
         return outcome
     privacy = outcome.model.privacy.model_copy(update={"delta": 0.0})
     return replace(outcome, model=outcome.model.model_copy(update={"privacy": privacy}))
 
 
-def test_mechanisms_within_the_interval_are_named_as_open(tmp_path):
+def test_mechanisms_within_the_interval_are_named_as_equally_good(tmp_path):
     run, scores = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,), copies=2))
     results = scores.frame.copy()
     twin = (results["mechanism"] == "dp_em_exact_1") & (

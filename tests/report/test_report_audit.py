@@ -32,7 +32,7 @@ def _words(html):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
 
 
-def test_where_all_holds_the_page_says_what_was_proven(made):
+def test_a_passed_audit_shows_its_lower_bounds(made):
     root, configuration = made
     run, _ = made_up_run.load(root, configuration)
     assert failing_mechanisms(run) == []
@@ -53,7 +53,7 @@ def test_where_all_holds_the_page_says_what_was_proven(made):
     assert "fails the audit" not in page
 
 
-def test_a_finding_of_the_replay_is_a_warning_wherever_the_model_is(made):
+def test_a_finding_of_the_replay_is_a_warning_in_every_section(made):
     root, configuration = made
     _changed(
         root / "data/models/checkins/dp_em_exact/eps-1.json",
@@ -84,7 +84,7 @@ def test_a_bound_above_the_claim_is_an_alarm_only_at_99_percent(made):
     assert "at least ε = 1.4" in finding
 
 
-def test_a_finding_on_crafted_records_is_one_too(made):
+def test_a_finding_on_crafted_records_is_a_failure(made):
     root, configuration = made
     _changed(
         root / "data/audits/planar_5km/eps-10.json", lambda held: held["replay"].update(findings=[FOUND])
@@ -96,7 +96,7 @@ def test_a_finding_on_crafted_records_is_one_too(made):
     )
 
 
-def test_without_audits_nothing_is_said_of_them(tmp_path):
+def test_without_audits_there_is_no_audit_section(tmp_path):
     configuration = made_up_run.write_run(tmp_path, [CHECKINS], ["non_private", "dp_em_exact"], failing=())
     for path in (tmp_path / "data/audits").rglob("*.json"):
         path.unlink()
@@ -118,7 +118,7 @@ def test_an_audit_that_proves_nothing_says_why(made):
     assert note in made_up_run.render(root, configuration)
 
 
-def test_noise_that_models_share_is_red_at_both(made):
+def test_models_that_share_noise_both_fail(made):
     root, configuration = made
     noise = np.random.Generator(np.random.PCG64(1)).normal(size=32).tolist()
     for epsilon in ("1", "10"):
@@ -133,7 +133,7 @@ def test_noise_that_models_share_is_red_at_both(made):
     assert "dp_em_exact fails the audit." in _words(made_up_run.render(root, configuration))
 
 
-def test_a_replay_that_keeps_no_share_shows_none(made):
+def test_a_replay_without_a_used_share_shows_a_dash(made):
     root, configuration = made
     for path in (root / "data").rglob("*planar_5km/eps-1.json"):
         _changed(path, lambda held: held["replay"].update(used=None))

@@ -1,4 +1,4 @@
-"""The page says what audits noticed of planted mistakes, and when that was of other code."""
+"""The page shows which planted mistakes the audit detects, and warns if the code has changed since."""
 
 import json
 import re
@@ -15,12 +15,12 @@ CHANGED = "has changed since this was measured"
 
 
 def section(html: str) -> str:
-    """The words about planted mistakes."""
+    """Return the text about planted mistakes."""
     part = html[html.index('id="defects"') : html.index('<section id="ledger"')]
     return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", part)).replace("\u00a0", " ")
 
 
-def test_every_planted_mistake_is_on_the_page_with_what_was_noticed(rendered):
+def test_every_planted_mistake_is_on_the_page_with_its_detections(rendered):
     words = section(rendered.html)
     matrix = json.loads(defects.FILE.read_text())
     assert len(matrix["rows"]) == 12
@@ -35,7 +35,7 @@ def test_every_planted_mistake_is_on_the_page_with_what_was_noticed(rendered):
 
 
 @pytest.mark.parametrize(("python", "told"), [(defects.this_python(), True), ("2.7", False)])
-def test_a_matrix_of_other_code_says_so_unless_another_python_measured_it(
+def test_an_outdated_matrix_gets_a_warning_unless_another_python_measured_it(
     tmp_path, monkeypatch, python, told
 ):
     old = replace(defects.load_matrix(), code="0" * 16, python=python)
@@ -44,7 +44,7 @@ def test_a_matrix_of_other_code_says_so_unless_another_python_measured_it(
     assert (CHANGED in section(html)) is told
 
 
-def test_what_was_missed_is_not_green(tmp_path, monkeypatch):
+def test_a_missed_mistake_is_not_green(tmp_path, monkeypatch):
     known = defects.load_matrix()
     blind = defects.Trial(finding="", proven=0.1, alarm=False)
     first, *others = known.planted
@@ -59,7 +59,7 @@ def test_what_was_missed_is_not_green(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("longer", "told"), [(1, True), (-1, False)])
-def test_games_shorter_than_those_of_the_matrix_are_said_to_miss_more(tmp_path, monkeypatch, longer, told):
+def test_games_shorter_than_those_of_the_matrix_get_a_warning(tmp_path, monkeypatch, longer, told):
     configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=())
     run, _ = made_up_run.load(tmp_path, configuration)
     known = replace(defects.load_matrix(), games=run.settings.audit.runs + longer)

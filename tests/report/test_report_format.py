@@ -35,7 +35,7 @@ def test_percent_never_rounds_to_a_false_zero_or_hundred(share, text):
     ("value", "text"),
     [(-0.0001, "0.000"), (-0.0234, "−0.023"), (-1.641, "−1.64"), (-23.46, "−23.5"), (-math.inf, "−∞")],
 )
-def test_nats_keep_the_digits_that_matter(value, text):
+def test_nats_have_fewer_decimals_for_large_values(value, text):
     assert format.nats(value) == text
 
 
@@ -62,7 +62,7 @@ def test_odds_are_the_exponential_of_epsilon(epsilon, text):
     assert format.odds(epsilon) == text
 
 
-def test_the_nearest_of_several_is_told_with_how_often_it_is_so_near():
+def test_the_nearest_distance_has_the_number_of_replicates():
     assert spaced(format.nearest([0.0002, 0.0009, 31.0])) == "less than 1 m in 2 of 3"
     assert spaced(format.nearest([31.0])) == "31 km"
 
@@ -75,7 +75,7 @@ def test_nouns_agree_with_their_number():
     assert format.listing(["a", "b", "c"]) == "a, b and c"
 
 
-def test_one_replicate_is_said_to_have_no_interval():
+def test_one_replicate_has_no_interval():
     assert format.interval(estimate([1.0])) == "one replicate, so no interval"
     assert "over 2 replicates" in format.interval(estimate([1.0, 2.0]))
     assert format.plus_minus(estimate([1.0])) == "1.00"

@@ -33,7 +33,7 @@ def test_every_method_of_the_registry_has_a_card(glossary):
 
 
 @pytest.mark.parametrize(("before", "epsilon"), [(0.5, 1.0), (0.01, 0.1), (0.1, 10.0), (0.5, 800.0)])
-def test_belief_is_what_bayes_makes_of_the_odds(before, epsilon):
+def test_belief_follows_the_rule_of_bayes(before, epsilon):
     odds = before / (1 - before) * math.exp(min(epsilon, 700.0))
     said = belief(before, epsilon).replace("\u00a0", " ")
     after = 100 * odds / (1 + odds)
@@ -41,7 +41,7 @@ def test_belief_is_what_bayes_makes_of_the_odds(before, epsilon):
     assert float(number) == pytest.approx(after, abs=0.5)
 
 
-def test_the_page_says_in_numbers_what_epsilon_means_for_a_person(rendered, glossary):
+def test_the_page_explains_epsilon_in_numbers(rendered, glossary):
     assert "change by a factor of at most e^ε" in words_of(glossary)
     words = words_of(html.unescape(rendered.html)).replace("\u00a0", " ")
     words = words[words.index("The answer at ε = 1") : words.index("Frontier: utility")]

@@ -13,7 +13,7 @@ MU = gaussian_mu(1.0, 1e-6)
 
 
 def with_ledgers(run, **changes):
-    """The run, every private model with these values of its privacy."""
+    """Return the run with these changes in the privacy statement of every private model."""
     outcomes = tuple(
         dataclasses.replace(
             outcome,
@@ -39,7 +39,7 @@ def plain_words(cost):
     return " ".join((cost.short, *cost.details)).replace("\u00a0", " ")
 
 
-def test_gaussian_releases_together_are_one_gaussian(run):
+def test_gaussian_measurements_compose_to_one_gaussian(run):
     row = {"kind": "gaussian", "label": "moments", "count": 1, "noise_multiplier": 1 / MU}
     words = plain_words(joint_cost(with_ledgers(run, epsilon=1.0, delta=1e-6, ledger=(row,)), "checkins"))
     two, six = gaussian_epsilon(MU * 2**0.5, 2e-6), gaussian_epsilon(MU * 6**0.5, 6e-6)
@@ -60,23 +60,23 @@ def test_gaussian_releases_together_are_one_gaussian(run):
 
 
 @pytest.mark.parametrize("kind", ["sampled_gaussian", "of tomorrow"])
-def test_what_cannot_be_added_up_quickly_counts_with_its_claim(run, kind):
+def test_ledgers_that_compose_slowly_count_with_their_claim(run, kind):
     row = {"kind": kind, "label": "gradient", "count": 9, "noise_multiplier": 9.0, "rate": 0.1}
     words = plain_words(joint_cost(with_ledgers(run, epsilon=1.0, delta=1e-6, ledger=(row,)), "checkins"))
     assert "(2 models) would cost at most ε = 2, δ = 2·10⁻⁶ for one record replaced by any other. An" in words
 
 
-def test_people_and_their_relation_are_named(run):
+def test_the_joint_cost_names_unit_and_relation(run):
     changed = with_ledgers(run, unit="person", relation="add_remove", epsilon=1.0, delta=0.0, ledger=())
     assert "for all records of one person added or removed" in plain_words(joint_cost(changed, "checkins"))
 
 
-def test_the_sum_stands_in_the_ledger_of_the_page(rendered):
+def test_the_joint_cost_is_in_the_ledger_section(rendered):
     section = rendered.html[rendered.html.index('id="ledger"') : rendered.html.index('id="results"')]
     assert section.count("Joint cost if published.") == 2
 
 
-def test_a_single_model_has_nothing_to_add_up(tmp_path):
+def test_a_single_model_has_no_joint_cost(tmp_path):
     configuration = made_up_run.write_run(
         tmp_path, (SURVEY,), ("non_private", "dp_em_exact"), (1.0,), replicates=1, failing=()
     )

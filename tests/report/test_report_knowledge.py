@@ -7,7 +7,7 @@ from privmix.report.results import Estimate, Results, uniform_loglik
 
 
 def keeping(root, shares: dict[tuple[str, float], float], **options):
-    """A run in which mechanisms keep the given shares of the knowledge; all others keep nothing."""
+    """Return a run in which mechanisms keep the given shares of utility; all others keep none."""
     options = {"mechanisms": ("non_private", "dp_em_exact", "responses"), "datasets": (CHECKINS,)} | options
     run, scores = made_up_run.load(root, made_up_run.write_run(root, failing=(), **options))
     gain = scores.baseline("checkins").holdout_loglik - uniform_loglik(run.materials["checkins"].info.domain)
@@ -46,13 +46,13 @@ LARGE = "(where an observer's odds may change ×22,026)"
         ((0.2, 0.95, 0.99), "The central mechanism keeps 90 % of the utility from ε = 1."),
     ],
 )
-def test_at_which_epsilon_is_answered_for_both_thresholds(tmp_path, shares, sentence):
+def test_thresholds_names_the_epsilons_of_both_shares(tmp_path, shares, sentence):
     kept = {("dp_em_exact", epsilon): share for epsilon, share in zip((0.1, 1.0, 10.0), shares, strict=True)}
     run, scores = keeping(tmp_path, kept)
     assert told(thresholds(run, scores, "checkins", "central")) == sentence
 
 
-def test_several_mechanisms_answer_together_by_the_best_at_each_epsilon(tmp_path):
+def test_thresholds_uses_the_best_mechanism_at_each_epsilon(tmp_path):
     mechanisms = ("non_private", "dp_em_exact", "dp_em_linear")
     shares = {("dp_em_exact", 1.0): 0.6, ("dp_em_linear", 10.0): 0.7}
     run, scores = keeping(tmp_path, shares, mechanisms=mechanisms)
@@ -62,7 +62,7 @@ def test_several_mechanisms_answer_together_by_the_best_at_each_epsilon(tmp_path
     assert "from ε = 1." in thresholds(run, scores, "checkins", "central")
 
 
-def test_an_epsilon_counts_where_the_lower_end_of_the_interval_reaches_the_share(tmp_path):
+def test_the_certain_share_is_the_lower_end_of_the_interval(tmp_path):
     run, scores = keeping(tmp_path, {("dp_em_exact", 1.0): 0.92, ("dp_em_exact", 10.0): 0.99})
     assert certain_shares(run, scores, "checkins", "central")[1.0] == pytest.approx(0.92)
     results = scores.frame.copy()
@@ -76,7 +76,7 @@ def test_an_epsilon_counts_where_the_lower_end_of_the_interval_reaches_the_share
 
 
 def advised(root, mechanism: str, shares: dict[tuple[str, float], float], low=None, high=None):
-    """The badge and the next step for a mechanism at ε = 1; `low` and `high`: the interval of its utility."""
+    """Return badge and next step for a mechanism at ε = 1; `low` and `high` are the interval of its utility."""
     run, scores = keeping(root, shares)
     best = next(o for o in run.outcomes if o.mechanism == mechanism and o.epsilon == 1.0)
     kept = knowledge_share(run, scores, "checkins", scores.estimate(*best.key, "holdout_gap"))
@@ -108,7 +108,7 @@ def test_the_advice_follows_the_utility_at_every_epsilon(tmp_path, shares, badge
         (0.4, "Needs more records: no tested ε keeps 50 %, even with a curator."),
     ],
 )
-def test_a_local_mechanism_of_no_use_points_at_a_curator_where_one_helps(tmp_path, central, next_step):
+def test_a_useless_local_mechanism_suggests_a_curator_if_one_helps(tmp_path, central, next_step):
     shares = {("responses", 1.0): 0.2, ("dp_em_exact", 10.0): central}
     assert advised(tmp_path, "responses", shares) == ("do not use", next_step)
 
@@ -120,7 +120,7 @@ def test_a_local_mechanism_of_no_use_points_at_a_curator_where_one_helps(tmp_pat
         (0.55, 0.95, "usable", "No tested ε keeps 90 %."),
     ],
 )
-def test_more_replicates_are_advised_where_the_interval_cannot_decide(tmp_path, low, high, badge, next_step):
+def test_more_replicates_are_advised_if_the_interval_cannot_decide(tmp_path, low, high, badge, next_step):
     assert advised(tmp_path, "dp_em_exact", {("dp_em_exact", 1.0): 0.7}, low, high) == (badge, next_step)
 
 
@@ -137,12 +137,12 @@ def test_more_replicates_are_advised_where_the_interval_cannot_decide(tmp_path, 
         (None, 0.6, None, "fair"),
     ],
 )
-def test_a_class_is_given_only_where_the_interval_lies_within_it(low, mean, high, badge):
+def test_a_verdict_needs_an_interval_within_one_class(low, mean, high, badge):
     kept = Estimate(mean, low, high, 3 if low else 1)
     assert verdict(kept) == badge
     assert bool(indecision(kept)) == (badge == "unclear")
 
 
-def test_what_replicates_cannot_decide_is_told_as_a_share_between_nothing_and_all():
+def test_an_undecided_utility_is_clipped_to_0_to_100_percent():
     sentence = told(indecision(Estimate(0.34, -0.3, 0.983, 3)))
     assert sentence.startswith("3 replicates cannot decide: the utility kept is between 0 % and 98 %. Raise")

@@ -5,7 +5,7 @@ from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.report.ledger import exceeds_budget, group, split, theorem
 
 
-def test_measurements_that_differ_in_an_index_are_one_line_with_their_range():
+def test_measurements_that_differ_only_in_an_index_share_a_line():
     rows = tuple(
         {"kind": "gaussian", "label": f"means, iteration {i}", "count": 2, "noise_multiplier": 3.0 + i}
         for i in range(4)
@@ -16,7 +16,7 @@ def test_measurements_that_differ_in_an_index_are_one_line_with_their_range():
     assert "3 to 6" in line.noise
 
 
-def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
+def test_kinds_and_labels_have_separate_lines_in_the_order_of_the_ledger():
     lines = group(
         (
             {"kind": "laplace", "label": "weights", "count": 10, "epsilon": 0.01},
@@ -37,7 +37,7 @@ def test_kinds_and_purposes_stay_apart_in_the_order_of_the_ledger():
 
 
 def model_of(rows, *, geographic=True, epsilon=1.0):
-    """A model file with this ledger."""
+    """Return a model file with this ledger."""
     domain = make_domain(dimensions=2 if geographic else 3)
     return ModelFile(
         notice="", domain=domain, mechanism="m", method="laplace_input", parameters={},
@@ -46,7 +46,7 @@ def model_of(rows, *, geographic=True, epsilon=1.0):
 
 
 def test_the_split_of_a_budget_is_described_in_words():
-    """Whatever hides the place, and however many reports a person gives."""
+    """For any method that randomises the place, and any number of reports per person."""
 
     def rows(place, count=1, **answers):
         said = [("a_" + name, epsilon) for name, epsilon in answers.items()]
@@ -68,7 +68,7 @@ def test_the_split_of_a_budget_is_described_in_words():
     assert split(model_of(rows("laplace"))) is None
 
 
-def test_a_kind_that_the_page_does_not_know_is_shown_with_its_numbers():
+def test_an_unknown_kind_is_shown_with_its_numbers():
     (line,) = group(({"kind": "private_tree", "label": "splits", "count": 1, "depth": 12, "rule": "decay"},))
     assert line.kind == "private tree"
     assert line.noise == "depth = 12, rule = decay"
@@ -80,12 +80,12 @@ COMMON = {
 }  # fmt: skip
 
 
-def test_a_claim_above_its_budget_is_seen():
+def test_a_claim_above_its_budget_is_detected():
     assert not exceeds_budget(PrivacyStatement(epsilon=1.0, ledger=(), **COMMON))
     assert exceeds_budget(PrivacyStatement(epsilon=1.01, ledger=(), **COMMON))
 
 
-def test_a_private_choice_is_added_to_what_the_theorem_gives():
+def test_the_theorem_mentions_a_private_choice():
     choice = {"kind": "selection", "label": "number of Gaussians", "count": 1, "epsilon": 0.1}
     assert "choice" not in theorem(PrivacyStatement(epsilon=1.0, ledger=(), **COMMON))
     assert "private choice is added" in theorem(PrivacyStatement(epsilon=1.0, ledger=(choice,), **COMMON))

@@ -1,4 +1,4 @@
-"""What hides a place among nearby ones never stands beside the ε of others: it has a table of its own."""
+"""Mechanisms that hide a place among nearby places have their own table: their ε does not compare with others."""
 
 import math
 from dataclasses import replace
@@ -23,7 +23,7 @@ NEAR = (*USUAL, "planar_5km")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A run in which the mechanism of nearby places has by far the smallest gap."""
+    """Return a run in which the mechanism that hides places has by far the smallest gap."""
     root = tmp_path_factory.mktemp("nearby")
     configuration = made_up_run.write_run(
         root, datasets=(HOMES, SURVEY), mechanisms=NEAR, failing=(("survey", "planar_5km"),)
@@ -48,7 +48,7 @@ def test_it_is_no_answer_and_changes_none(made, tmp_path):
         assert "planar_5km" not in (thresholds(run, scores, "homes", trust) or "")
 
 
-def test_it_has_no_line_and_no_row_among_the_others(made):
+def test_it_is_not_in_the_charts_and_tables_of_other_mechanisms(made):
     _, _, run, scores = made
     pictures = next(d.pictures for d in frontier.build(run, scores).datasets if d.name == "homes")
     roc = next(d.roc for d in attack.build(run, scores).datasets if d.name == "homes")
@@ -60,7 +60,7 @@ def test_it_has_no_line_and_no_row_among_the_others(made):
     assert "laplace_aware" in pictures.wide
 
 
-def test_its_own_table_says_the_distance_the_radius_and_the_worst_case(made):
+def test_its_own_table_has_distance_radius_and_worst_case(made):
     _, _, run, scores = made
     rows = {row.epsilon: row for row in nearby_rows(run, scores, "homes")}
     assert sorted(rows) == [0.1, 1.0, 10.0]
@@ -87,12 +87,12 @@ def test_the_page_has_the_table_the_ledger_and_the_failure(made):
     assert "planar_laplace cannot work on survey" in failures
 
 
-def test_a_page_without_it_says_nothing_of_distances(rendered):
+def test_a_page_without_it_does_not_mention_distances(rendered):
     assert 'id="nearby"' not in rendered.html
     assert "<dt>distance</dt>" not in rendered.html
 
 
-def test_a_run_of_nothing_else_has_no_answer_and_says_why(tmp_path):
+def test_a_run_with_only_this_mechanism_explains_why_it_has_no_answer(tmp_path):
     configuration = made_up_run.write_run(
         tmp_path, datasets=(HOMES,), mechanisms=("non_private", "planar_5km"), failing=()
     )
@@ -103,7 +103,7 @@ def test_a_run_of_nothing_else_has_no_answer_and_says_why(tmp_path):
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_an_attack_is_held_against_the_worst_case(made, epsilon):
-    """A perfect attack breaks no claim here: between two far places that is what the ledger allows."""
+    """A perfect attack breaks no claim here: the ledger allows it between two distant places."""
     _, _, run, scores = made
     outcome = _outcome(run, epsilon)
     assert outcome.limiting_epsilon == WIDTHS * epsilon
@@ -117,14 +117,14 @@ def test_an_attack_is_held_against_the_worst_case(made, epsilon):
     )
     assert swap_auc_ceiling(outcome.limiting_epsilon, 0.0, "replace_one") > 0.999
     assert not broken_claims(many, Results(caught), outcome)
-    # Were the claim one for any two records at this ε, the same attack would break it.
+    # If the claim held for any two records at this ε, the same attack would break it.
     model = outcome.model.model_copy(
         update={"privacy": outcome.model.privacy.model_copy(update={"epsilon_anywhere": None})}
     )
     assert broken_claims(many, Results(caught), replace(outcome, model=model))
 
 
-def test_what_the_game_can_show_is_said_of_the_others_alone(made):
+def test_the_reach_of_the_game_ignores_it(made):
     _, _, run, scores = made
     without = replace(run, outcomes=tuple(o for o in run.outcomes if o.mechanism != "planar_5km"))
     told, plain = (reach(each, scores, "homes") for each in (run, without))

@@ -1,4 +1,4 @@
-"""Numbers of the page recomputed from `results.csv` by another way than the page's own."""
+"""Numbers of the page, recomputed from `results.csv` with independent code."""
 
 import html
 import json
@@ -31,7 +31,7 @@ def values(results: pd.DataFrame, dataset: str, mechanism: str, epsilon: float, 
     return rows.loc[rows["epsilon"] == epsilon, "value"].to_numpy()
 
 
-def test_every_marker_stands_where_the_results_put_it(results, data):
+def test_every_marker_is_at_the_mean_of_the_results(results, data):
     checked = 0
     for chart in data["charts"]:
         for line in chart["lines"]:
@@ -53,11 +53,11 @@ def test_every_marker_stands_where_the_results_put_it(results, data):
 
 
 def shown(text: str) -> float:
-    """A number as the page writes it; "<0.01" counts as its bound."""
+    """Parse a number of the page; "<0.01" counts as its bound."""
     return float(html.unescape(text).replace("−", "-").replace("\u00a0", "").strip("<>%s"))
 
 
-def test_cells_of_the_results_tables_say_what_the_results_say(results, rendered):
+def test_cells_of_the_results_tables_agree_with_results_csv(results, rendered):
     checked = 0
     for dataset in ("checkins", "survey"):
         start = rendered.html.index(f'<div class="card results" data-dataset="{dataset}"')
@@ -92,7 +92,7 @@ def test_rows_of_the_results_tables_are_best_first_within_an_epsilon(rendered):
         assert order == sorted(order)
 
 
-def test_the_answer_says_what_the_results_say(results, rendered):
+def test_the_answer_agrees_with_results_csv(results, rendered):
     found = re.findall(
         r"At ε = 1, (\w+) keeps ([\d.]+)\u00a0% of the utility, a gap of (\S+) nats per record: best of",
         rendered.html,
@@ -108,7 +108,7 @@ def test_the_answer_says_what_the_results_say(results, rendered):
 
 
 def knowledge(results: pd.DataFrame, root, dataset: str, mechanism: str, epsilon: float = 1.0) -> float:
-    """The share of the non-private model's held-out gain over the uniform box."""
+    """Compute the share of the non-private model's held-out gain over the uniform box."""
     domain = read_clean(root / f"data/clean/{dataset}.parquet").info.domain
     box = -np.log(np.asarray(domain.upper) - np.asarray(domain.lower)).sum()
     bare = results.query("dataset == @dataset and mechanism == 'non_private'")
@@ -117,7 +117,7 @@ def knowledge(results: pd.DataFrame, root, dataset: str, mechanism: str, epsilon
     return (values(results, dataset, mechanism, epsilon, "holdout_loglik").mean() - box) / (baseline - box)
 
 
-def test_the_overview_and_the_tiles_say_what_the_results_say(results, rendered):
+def test_the_overview_and_the_tiles_agree_with_results_csv(results, rendered):
     start = rendered.html.index('class="card overview"')
     rows = re.findall(
         r"<tr>.*?</tr>", rendered.html[start : rendered.html.index("</table>", start)], re.DOTALL
@@ -140,6 +140,6 @@ def test_text_inside_the_data_cannot_end_the_script():
     assert json.loads(text) == {"title": "</script><script>alert(1)"}
 
 
-def test_a_number_that_is_none_is_refused():
+def test_a_non_finite_number_is_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
         embed({"gap": math.nan})

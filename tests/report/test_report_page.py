@@ -35,7 +35,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input", "path", "use", "image", "cir
 
 
 class Outline(HTMLParser):
-    """What a reader with a screen reader meets."""
+    """The structure and text of a page, as a screen reader sees them."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Outline(HTMLParser):
 
 
 def check(html: str) -> str:
-    """The page is sound, whatever it tells; its words."""
+    """Check that the page is valid, and return its text."""
     page = Outline(html)
     assert page.open == [], "every element is closed"
     assert len(page.ids) == len(set(page.ids)), "ids are unique"
@@ -108,7 +108,7 @@ def check(html: str) -> str:
     return page.words
 
 
-def test_the_page_answers_first_and_shows_every_section(rendered):
+def test_the_page_begins_with_the_answer_and_has_every_section(rendered):
     words = check(rendered.html)
     assert Outline(rendered.html).titles == [
         "The answer at ε = 1",
@@ -126,7 +126,7 @@ def test_the_page_answers_first_and_shows_every_section(rendered):
     assert len(re.findall("best of the [23] (?:central|local) mechanisms", words)) == 4
 
 
-def test_the_page_needs_nothing_but_itself(rendered):
+def test_the_page_is_self_contained(rendered):
     for tag, attribute, value in re.findall(
         r'<(\w+)[^>]*?\s(src|href|data|srcset|poster)="([^"]*)"', rendered.html
     ):
@@ -137,7 +137,7 @@ def test_the_page_needs_nothing_but_itself(rendered):
     assert not re.search(r"url\((?!#)", rendered.html)
 
 
-def test_results_lie_beside_the_page_with_the_gap(rendered):
+def test_the_results_files_include_the_gap(rendered):
     results = pd.read_csv(rendered.root / "reports/results.csv")
     assert tuple(results.columns) == RESULT_COLUMNS
     assert "holdout_gap" in set(results["metric"])
@@ -176,7 +176,7 @@ LIBRARIES = {
 }
 
 
-def test_the_chart_libraries_are_those_of_their_makers_and_come_with_their_licences(rendered):
+def test_the_chart_libraries_are_unmodified_and_have_licences(rendered):
     folder = Path(templating.__file__).parent / "vendor"
     assert {
         name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in templating.LIBRARIES
@@ -188,7 +188,7 @@ def test_the_chart_libraries_are_those_of_their_makers_and_come_with_their_licen
         assert "</script" not in library
 
 
-def test_only_addresses_of_the_web_become_links(tmp_path):
+def test_only_web_addresses_become_links(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=())
     entry = tmp_path / "catalog/plain.yaml"
     described = yaml.safe_load(entry.read_text())
@@ -201,14 +201,14 @@ def test_only_addresses_of_the_web_become_links(tmp_path):
     assert 'href="https://example.org/licence"' in html
 
 
-def test_the_catalog_is_linked_where_it_lies_beside(tmp_path):
+def test_the_catalog_is_linked_if_its_page_exists(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=())
     assert 'href="catalog.html"' not in made_up_run.render(tmp_path, configuration)
     (tmp_path / "reports/catalog.html").write_text("<!DOCTYPE html><title>catalog</title>")
     assert 'href="catalog.html"' in made_up_run.render(tmp_path, configuration)
 
 
-def test_a_large_file_stays_beside_the_page():
+def test_a_large_file_is_not_embedded():
     noise = np.random.default_rng(1).bytes(400_000)
     assert attach("results.parquet", noise).content is None
     assert attach("results.csv", b"a,b\n" * 100_000, packed=True).content is not None
@@ -220,14 +220,14 @@ def test_the_page_is_small(rendered):
     assert len(rendered.html) - libraries < 1_000_000
 
 
-def test_proportions_stand_beside_the_true_share(rendered):
+def test_proportions_are_shown_with_the_true_share(rendered):
     words = check(rendered.html)
     assert "at night: yes" in words
     assert "true share" in words
     assert "Of ε = 1, 0.5 is for the place and 0.5 for “at night”." in words
 
 
-def test_the_stage_says_where_the_page_is_and_what_it_answers(tmp_path, capsys):
+def test_the_stage_prints_the_answers_and_the_path_of_the_page(tmp_path, capsys):
     configuration = made_up_run.write_run(
         tmp_path, datasets=(PLAIN,), mechanisms=("non_private", "dp_em_exact")
     )
@@ -239,7 +239,7 @@ def test_the_stage_says_where_the_page_is_and_what_it_answers(tmp_path, capsys):
     assert answers[0].endswith(": the only central mechanism.")
 
 
-def test_what_was_not_made_is_named_and_the_rest_is_shown(tmp_path):
+def test_missing_files_are_named_and_the_rest_is_shown(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,), failing=())
     (tmp_path / "data/models/plain/dp_em_exact/eps-1.json").unlink()
     (tmp_path / "data/scores/plain/dp_em_exact/eps-1.parquet").unlink()
@@ -251,7 +251,7 @@ def test_what_was_not_made_is_named_and_the_rest_is_shown(tmp_path):
     assert "the only central mechanism that ran (1 failed)" in words
 
 
-def test_a_run_that_made_nothing_still_has_a_page(tmp_path):
+def test_a_run_without_files_still_has_a_page(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,))
     for path in (tmp_path / "data").rglob("*.*"):
         path.unlink()
@@ -260,7 +260,7 @@ def test_a_run_that_made_nothing_still_has_a_page(tmp_path):
     assert "The dataset was not downloaded or not cleaned" in words
 
 
-def test_a_half_written_file_is_refused_with_a_sentence(tmp_path):
+def test_a_truncated_file_is_refused_with_a_sentence(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,))
     path = tmp_path / "data/scores/plain/dp_em_exact/eps-1.parquet"
     path.write_bytes(path.read_bytes()[:200])
@@ -286,7 +286,7 @@ def test_a_half_written_file_is_refused_with_a_sentence(tmp_path):
     ids=["one replicate", "one epsilon", "nothing private", "no baseline", "d=1", "d=10", "20 mechanisms",
          "useless", "all fail", "extreme epsilons"],
 )  # fmt: skip
-def test_every_shape_of_a_run_makes_a_sound_page(tmp_path, options, phrase):
+def test_every_kind_of_run_makes_a_valid_page(tmp_path, options, phrase):
     options = {"datasets": (PLAIN,), "mechanisms": ("non_private", "dp_em_exact", "responses"), **options}
     words = check(made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, **options)))
     assert phrase in words
@@ -307,7 +307,7 @@ def test_sensitive_records_leave_no_trace_on_the_page(tmp_path):
     assert "Shares in secret, estimated by responses at ε = 1" in words
 
 
-def test_of_sensitive_records_no_count_and_no_hash_is_told(tmp_path):
+def test_counts_and_hashes_of_sensitive_records_are_hidden(tmp_path):
     secret = MadeUpData("secret", visibility="sensitive", rows=2345, relation="add_remove")
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(secret,), failing=()))
     words = check(html)
@@ -331,7 +331,7 @@ def attack_section(html: str) -> str:
     return html[html.index('<section id="attack"') : html.index('<section id="audit"')]
 
 
-def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp_path):
+def test_the_average_attack_has_no_limit_if_people_hold_several_records(tmp_path):
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
     section, shadows = attack_section(html).split("<summary>Shadow-model attacks")
     assert "above the limit at" not in section
@@ -353,7 +353,7 @@ def test_where_people_hold_several_records_nothing_limits_the_average_attack(tmp
     assert "the limit on one record is shown for isolated-1." in words
 
 
-def test_where_everybody_has_one_record_the_limits_are_shown_as_limits_in_expectation(tmp_path):
+def test_limits_in_expectation_are_shown_if_each_person_has_one_record(tmp_path):
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     section = attack_section(html)
     assert "above the limit at ε = 1" in section
@@ -366,7 +366,7 @@ def test_where_everybody_has_one_record_the_limits_are_shown_as_limits_in_expect
     assert "The limit holds in expectation" in words
 
 
-def test_what_holds_for_all_datasets_is_said_once(tmp_path):
+def test_remarks_about_all_datasets_appear_once(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets=(CHECKINS, HOMES, SURVEY))
     words = check(made_up_run.render(tmp_path, configuration))
     for phrase in (
@@ -376,7 +376,7 @@ def test_what_holds_for_all_datasets_is_said_once(tmp_path):
         assert words.count(phrase) == 1, phrase
 
 
-def test_the_page_says_first_that_it_is_no_release(rendered):
+def test_the_page_begins_with_the_notice_that_it_is_confidential(rendered):
     words = check(rendered.html)
     notice = (
         "Keep this page as confidential as the records. Choosing a mechanism from this report also uses the data; the "
@@ -400,7 +400,7 @@ def test_the_first_part_has_one_scale_of_utility(rendered):
     assert not re.search("density kept|of the density|knowledge", first)
 
 
-def test_mechanisms_that_cannot_fit_a_dataset_are_named_once_and_are_no_failures(tmp_path):
+def test_mechanisms_that_cannot_fit_a_dataset_are_named_once_and_not_as_failures(tmp_path):
     wide = MadeUpData("wide", dimensions=6, rows=400)
     configuration = made_up_run.write_run(tmp_path, datasets=(wide,), failing=())
     words = check(made_up_run.render(tmp_path, configuration))
@@ -420,7 +420,7 @@ def test_a_trust_model_without_a_mechanism_that_can_fit_says_so(tmp_path):
     assert "Add a local mechanism that can handle 6 columns." in words
 
 
-def test_the_card_of_data_that_name_no_people_counts_none(tmp_path):
+def test_without_a_person_column_the_data_card_counts_no_persons(tmp_path):
     datasets = (MadeUpData("nameless", named=False, rows=4321), MadeUpData("named"))
     configuration = made_up_run.write_run(tmp_path, datasets, mechanisms=("non_private", "dp_em_exact"))
     words = check(made_up_run.render(tmp_path, configuration))
@@ -454,7 +454,7 @@ def test_the_glossary_names_the_protected_unit_and_the_thresholds(rendered, tmp_
     assert "(here: all records of one person)" in check(made_up_run.render(tmp_path, people))
 
 
-def test_an_interval_that_no_share_can_have_is_called_so(tmp_path):
+def test_an_interval_outside_0_to_100_percent_is_described_as_outside(tmp_path):
     run, _ = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,)))
     (outcome,) = [o for o in run.outcomes if o.mechanism == "responses" and o.epsilon == 1.0]
     share = outcome.model.models[0].proportions[0].model_copy(update={"estimate": -0.1, "normal": (0.0, 0.0)})
@@ -465,7 +465,7 @@ def test_an_interval_that_no_share_can_have_is_called_so(tmp_path):
     assert row.estimate.replace("\u00a0", " ") == "−10 %"
 
 
-def test_attacks_with_shadow_models_stand_beside_their_limit_and_the_worst_record(tmp_path):
+def test_shadow_model_attacks_are_shown_with_limit_and_worst_record(tmp_path):
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     words = check(html)
     assert (
@@ -484,7 +484,7 @@ def test_attacks_with_shadow_models_stand_beside_their_limit_and_the_worst_recor
     assert "17\u00a0% [11\u00a0%, 23\u00a0%]" in shadows
 
 
-def test_that_no_shadow_model_was_fitted_is_said(tmp_path, monkeypatch):
+def test_a_page_without_shadow_models_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(made_up_run, "_attacks", lambda method, epsilon: {})
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     words = check(html)

@@ -1,4 +1,4 @@
-"""The page's charts as files for papers."""
+"""The charts of the page as files for papers."""
 
 import re
 import struct
@@ -30,7 +30,7 @@ def drawn(name: str = "roc-loss-x", label: str | None = "noisy_tree") -> figures
     return figure
 
 
-def test_only_what_goes_on_a_page_meanwhile_is_kept():
+def test_keep_figures_collects_only_figures_rendered_inside_it():
     drawn()
     with figures.keep_figures("roc-") as found:
         figure = drawn()
@@ -39,7 +39,7 @@ def test_only_what_goes_on_a_page_meanwhile_is_kept():
     assert found == {"roc-loss-x": figure}
 
 
-def test_named_lines_have_a_legend_in_the_file_and_the_file_is_always_the_same():
+def test_labelled_lines_get_a_legend_and_files_are_reproducible():
     named, bare = (figures.file_bytes(drawn(label=label), "x", "svg") for label in ("noisy_tree", None))
     assert b'id="legend_1"' in named
     assert b'id="legend_1"' not in bare

@@ -47,7 +47,7 @@ def test_nothing_of_a_sensitive_record_reaches_the_page():
     assert model_plot.draw_records(window, shown) is None
 
 
-def test_public_records_are_shown_in_original_units_and_not_too_many():
+def test_public_records_are_sampled_and_in_original_units():
     clean = clean_data(rows=SHOWN_POINTS + 100)
     shown = sample_material(clean, np.random.default_rng(0))
     assert len(shown.cloud) == SHOWN_POINTS
@@ -63,7 +63,7 @@ def test_held_out_records_are_not_drawn():
     assert shown.cloud.tolist() == (clean.points[7:8] / 0.005).tolist()
 
 
-def test_a_map_has_longitude_to_the_right():
+def test_a_map_has_longitude_on_the_horizontal_axis():
     assert model_plot.plot_columns(clean_data().info.domain) == (1, 0)
     assert model_plot.plot_columns(clean_data(geographic=False).info.domain) == (0, 1)
 
@@ -73,7 +73,9 @@ def test_without_records_the_window_is_two_standard_deviations_in_original_units
     window = model_plot.plot_window(shown, [model(mean=(0.1, 0.2), deviation=(0.01, 0.02))])
     (left, right), (low, high) = window.limits
     assert (left + right) / 2 == pytest.approx(20.0)
-    assert right - left == pytest.approx(4 * 2.0 * 1.08)  # 2σ each side of σ = 0.01/0.005, and the margin
+    assert right - left == pytest.approx(
+        4 * 2.0 * 1.08
+    )  # 2σ on each side with σ = 0.01/0.005, plus the margin
     assert high - low == pytest.approx(4 * 4.0 * 1.08)
 
 
@@ -90,7 +92,7 @@ def test_centres_out_of_view_are_counted():
     assert model_plot.centres_outside(window, model(mean=(0.0, 0.9))) == 1
 
 
-def test_an_ellipse_around_the_whole_picture_is_counted_and_not_painted():
+def test_an_ellipse_around_the_whole_picture_is_counted_but_not_drawn():
     shown = sample_material(clean_data(geographic=False), np.random.default_rng(0))  # records within ±0.3
     window = model_plot.plot_window(shown, [model()])
     small, wide = model(mean=(0.0, 0.0), deviation=(0.1, 0.1)), model(mean=(0.0, 0.0), deviation=(0.5, 0.5))
@@ -137,14 +139,14 @@ def test_pictures_take_their_colours_from_the_page_and_their_ids_do_not_clash():
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance of an sRGB colour (WCAG 2.2)."""
+    """Compute the relative luminance of an sRGB colour (WCAG 2.2)."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_letters_and_lines_stand_out_in_both_schemes(scheme):
+def test_letters_and_lines_have_contrast_in_both_schemes(scheme):
     css = (files("privmix.report") / "templates" / "style.css").read_text(encoding="utf-8")
     blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
     colours = dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", blocks[scheme]))

@@ -13,7 +13,7 @@ from privmix.report.sections.proportions import dataset_proportions
 
 
 def with_attribute(unit):
-    """Four records: three of one person at night, one of another by day."""
+    """Return four records: three of one person at night, one of another person by day."""
     clean = clean_data(rows=4)
     night = Attribute(name="night", description="", values=("no", "yes"))
     domain = clean.info.domain.model_copy(update={"unit": unit, "attributes": (night,)})
@@ -23,7 +23,7 @@ def with_attribute(unit):
     )
 
 
-def test_true_shares_count_records_or_people_as_the_reports_do():
+def test_true_shares_weigh_records_or_people_equally_by_unit():
     shares = {
         unit: sample_material(with_attribute(unit), np.random.default_rng(0)).shares
         for unit in ("record", "person")
@@ -32,7 +32,7 @@ def test_true_shares_count_records_or_people_as_the_reports_do():
     assert shares["person"] == {("night", "no"): 0.5, ("night", "yes"): 0.5}
 
 
-def test_the_first_mechanism_that_asks_is_shown_at_the_reference_budget_and_the_rest_is_kept(tmp_path):
+def test_the_first_mechanism_with_attributes_is_shown_at_the_reference_epsilon(tmp_path):
     run, _ = made_up_run.load(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,), copies=2))
     found = dataset_proportions(run, "checkins")
     assert found.mechanism.startswith("responses")
@@ -61,7 +61,7 @@ def test_narrow_intervals_have_a_decimal(tmp_path):
     assert narrow.normal.count(".") == 2
 
 
-def test_nothing_is_shown_where_nothing_was_asked(tmp_path):
+def test_there_is_no_section_without_questions_about_attributes(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets=(CHECKINS,), mechanisms=("dp_em_exact",))
     run, _ = made_up_run.load(tmp_path, configuration)
     assert dataset_proportions(run, "checkins") is None

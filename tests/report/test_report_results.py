@@ -12,7 +12,7 @@ from privmix.report.results import Results, best_non_private, collect, estimate,
 
 
 def scored(mechanism: str, epsilon: float, values: dict[str, list[float]], dataset: str = "d") -> pa.Table:
-    """A scores table: metric -> one value per replicate."""
+    """Return a scores table; `values` maps a metric to one value per replicate."""
     common = {
         "dataset": dataset, "mechanism": mechanism, "method": "m", "trust": "central", "epsilon": epsilon,
         "delta": 0.0, "unit": "record", "relation": "replace_one",
@@ -75,7 +75,7 @@ def test_results_have_the_promised_columns_in_an_order_that_does_not_depend_on_t
     assert one.loc[one["mechanism"] == "p", "epsilon"].is_monotonic_increasing
 
 
-def test_csv_and_parquet_give_every_number_back_to_the_last_bit(tmp_path):
+def test_csv_and_parquet_round_trip_every_number(tmp_path):
     values = [math.pi * 1e-7, -1 / 3, 5e-324, 1e300]
     results = collect([scored("n", math.inf, {"train_loglik": values, "holdout_loglik": values})])
     results.to_csv(tmp_path / "r.csv", index=False)
@@ -88,7 +88,7 @@ def test_csv_and_parquet_give_every_number_back_to_the_last_bit(tmp_path):
     assert stored["value"].to_pylist() == results["value"].tolist()
 
 
-def test_no_scores_at_all_make_an_empty_table_with_all_columns():
+def test_no_scores_give_an_empty_table_with_all_columns():
     results = collect([])
     assert results.empty
     assert tuple(results.columns) == RESULT_COLUMNS

@@ -1,4 +1,4 @@
-"""The run card: what made the page, what it used, and how to make it again."""
+"""The run section: code, usage of the stages, and commands to reproduce the page."""
 
 import dataclasses
 import re
@@ -25,7 +25,7 @@ def words_of(html: str) -> str:
 
 @pytest.fixture
 def measured(tmp_path):
-    """A made-up run, of whose jobs some were measured."""
+    """Return the page of a made-up run with benchmark files for some jobs."""
     configuration = made_up_run.write_run(tmp_path)
     seen = {
         "clean/checkins": line(1.25, 100.5),
@@ -43,7 +43,7 @@ def measured(tmp_path):
     return made_up_run.render(tmp_path, configuration)
 
 
-def test_each_stage_is_told_by_its_jobs_seconds_and_memory(measured):
+def test_each_stage_shows_jobs_seconds_and_memory(measured):
     words = words_of(measured)
     assert "clean 2 1.75 s 1.25 s 100 MB" in words
     assert "fit 3 of 32 59 s 30 s 2.0 GB" in words, (
@@ -51,7 +51,7 @@ def test_each_stage_is_told_by_its_jobs_seconds_and_memory(measured):
     )
 
 
-def test_what_was_not_measured_has_no_number(measured):
+def test_unmeasured_stages_have_no_numbers(measured):
     words = words_of(measured)
     assert "download 0 of 2 – – –" in words
     assert "audit 0 of 15 – – –" in words, "a file without a line is no measurement"
@@ -74,11 +74,11 @@ def test_without_benchmark_files_the_page_says_so(rendered):
         ("half a li", None),
     ],
 )
-def test_a_benchmark_file_is_read_as_far_as_it_says_something(text, used):
+def test_benchmark_files_are_parsed_and_missing_values_are_none(text, used):
     assert parse_benchmark(text) == used
 
 
-def test_a_stage_adds_up_seconds_and_takes_the_largest_memory():
+def test_a_stage_sums_seconds_and_takes_the_largest_memory():
     jobs = [JobUsage(1.0, None), JobUsage(2.5, 7.0), JobUsage(0.5, 9.0)]
     assert summarize_stage("fit", 4, jobs) == StageUsage("fit", 4, 3, 4.0, 2.5, 9.0)
     assert summarize_stage("fit", 4, []) == StageUsage("fit", 4, 0, None, None, None)
@@ -101,7 +101,7 @@ def test_every_stage_has_the_benchmarks_of_its_own_jobs(tmp_path, monkeypatch):
     assert not any("inf" in path or "survey" in path for path in planned.benchmark_paths("audit"))
 
 
-def test_the_card_says_how_to_make_the_page_again(rendered):
+def test_the_card_shows_the_commands_to_reproduce_the_page(rendered):
     run, _ = made_up_run.load(rendered.root, rendered.configuration)
     words = words_of(rendered.html)
     make = "snakemake --cores all reports/summary.html --configfile run.yaml"

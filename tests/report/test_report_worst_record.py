@@ -17,7 +17,7 @@ GAMES = 30
 
 
 def blind(runs: int) -> np.ndarray:
-    """Probability of each AUC k/runs² when both worlds give the same scores: coefficients of the Gaussian binomial.
+    """Return the probability of each AUC k/runs² if both worlds give the same scores (Gaussian binomial coefficients).
 
     Mann and Whitney 1947: the generating function of U is Π (1 - q^(n+i)) / (1 - q^i) over i = 1..n.
     """
@@ -31,44 +31,44 @@ def blind(runs: int) -> np.ndarray:
 
 
 def coin(runs: int, epsilon: float) -> np.ndarray:
-    """The same for randomised response with two answers, which uses its epsilon up: AUC 1/2 + (a - b)/(2 runs)."""
+    """Return the same for binary randomised response, whose epsilon is tight: AUC 1/2 + (a - b)/(2 runs)."""
     keep = math.exp(epsilon) / (1 + math.exp(epsilon))
     heads = np.array([math.comb(runs, k) * keep**k * (1 - keep) ** (runs - k) for k in range(runs + 1)])
     return np.convolve(heads, heads)
 
 
 def false_alarms(chances: np.ndarray, runs: int, epsilon: float) -> float:
-    """Probability of an alarm in a dataset of GAMES such games (independent ones), exactly."""
+    """Compute the exact probability of an alarm in a dataset with GAMES independent games."""
     aucs = np.linspace(0, 1, len(chances))
     alarm = [auc_lower_bound(auc, runs, GAMES) > auc_ceiling(epsilon, 0.0) for auc in aucs]
     return 1 - (1 - float(chances[alarm].sum())) ** GAMES
 
 
-def test_the_law_of_a_blind_attacker_is_that_of_two_samples_without_a_difference():
+def test_the_distribution_of_a_blind_attacker_is_that_of_mann_whitney():
     assert blind(2) * 6 == pytest.approx([1, 1, 2, 1, 1])
     assert blind(6)[-1] == pytest.approx(1 / math.comb(12, 6))
 
 
 @pytest.mark.parametrize("runs", [6, 10, 20, 50])
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0])
-def test_a_blind_attacker_over_thirty_games_raises_an_alarm_in_one_percent_of_runs_at_most(runs, epsilon):
-    # Exact: the test never fails by chance. At ε = 0.1 the alarm is false in 0, 0.03, 0.14 and 0.12 % of runs.
+def test_a_blind_attacker_raises_an_alarm_in_at_most_one_percent_of_runs(runs, epsilon):
+    # Exact, so the test never fails by chance. At ε = 0.1, 0, 0.03, 0.14 and 0.12 % of runs have a false alarm.
     assert false_alarms(blind(runs), runs, epsilon) <= 0.01
 
 
 @pytest.mark.parametrize("runs", [6, 10, 50, 200])
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 3.0])
-def test_a_mechanism_that_uses_its_epsilon_up_is_not_accused(runs, epsilon):
+def test_a_mechanism_with_a_tight_epsilon_raises_no_alarm(runs, epsilon):
     assert false_alarms(coin(runs, epsilon), runs, epsilon) <= 0.01
 
 
-def test_more_games_ask_for_more_proof_and_a_surely_wrong_attack_is_a_sure_one():
+def test_the_lower_bound_falls_with_more_games_and_is_two_sided():
     assert auc_lower_bound(0.95, 50, 1) > auc_lower_bound(0.95, 50, 30) > 0.5
     assert auc_lower_bound(0.05, 50, 30) == pytest.approx(auc_lower_bound(0.95, 50, 30))
 
 
 def played(root, runs: int, auc: float | None = None, **options):
-    """A run over checkins in which the attack on dp_em_exact at epsilon 1 reaches `auc`."""
+    """Return a run on checkins in which the attack on dp_em_exact at epsilon 1 reaches `auc`."""
     configuration = made_up_run.write_run(root, datasets=(CHECKINS,), **options)
     run, scores = made_up_run.load(root, configuration | {"evaluation": {"worst_record_runs": runs}})
     results = scores.frame.copy()
@@ -80,7 +80,7 @@ def played(root, runs: int, auc: float | None = None, **options):
 
 
 @pytest.mark.parametrize("auc", [1.0, 0.0])
-def test_a_model_without_privacy_that_claims_epsilon_one_is_found_out_with_fifty_runs(tmp_path, auc):
+def test_fifty_runs_detect_a_non_private_model_that_claims_epsilon_one(tmp_path, auc):
     run, scores, outcome = played(tmp_path, 50, auc)
     (alarm,) = broken_claims(run, scores, outcome)
     assert "AUC 1.000" in alarm
@@ -92,7 +92,7 @@ def test_a_model_without_privacy_that_claims_epsilon_one_is_found_out_with_fifty
     assert marked == [("dp_em_exact", 1.0)]
 
 
-def test_what_the_interval_of_95_percent_would_have_called_broken_is_no_alarm(tmp_path):
+def test_a_95_percent_interval_above_the_limit_is_no_alarm(tmp_path):
     run, scores, outcome = played(tmp_path, 50, 0.86)
     results = scores.frame
     chosen = results["mechanism"].eq("dp_em_exact") & results["epsilon"].eq(1.0)
@@ -100,7 +100,7 @@ def test_what_the_interval_of_95_percent_would_have_called_broken_is_no_alarm(tm
     assert broken_claims(run, Results(results), outcome) == ()
 
 
-def test_an_honest_mechanism_and_a_model_without_a_claim_raise_nothing(tmp_path):
+def test_a_true_claim_and_a_model_without_a_claim_raise_no_alarm(tmp_path):
     run, scores, outcome = played(tmp_path, 50, 0.6)
     assert broken_claims(run, scores, outcome) == ()
     bare = next(o for o in run.outcomes if not o.private)
@@ -116,7 +116,7 @@ def test_an_honest_mechanism_and_a_model_without_a_claim_raise_nothing(tmp_path)
         (50, "With 50 runs in each world, this game can show a broken claim only up to ε = 1;"),
     ],
 )
-def test_the_page_says_up_to_which_epsilon_the_game_can_show_anything(tmp_path, runs, words):
+def test_the_page_gives_the_largest_epsilon_at_which_the_game_can_show_a_broken_claim(tmp_path, runs, words):
     run, scores, _ = played(tmp_path, runs)
     said = reach(run, scores, "checkins").replace("\u00a0", " ")
     assert said == f"{words} raise evaluation.worst_record_runs."
@@ -138,7 +138,7 @@ def test_the_reach_is_where_a_perfect_attack_stops_raising_the_alarm(tmp_path):
     assert "only up to ε = 0.1" in reach(fewer, scores, "checkins")
 
 
-def test_where_nobody_is_isolated_there_is_no_game_to_speak_of(tmp_path):
+def test_without_an_isolated_person_there_is_no_reach(tmp_path):
     survey = made_up_run.SURVEY
     run, scores = made_up_run.load(
         tmp_path, made_up_run.write_run(tmp_path, datasets=(survey,), mechanisms=tuple(METHODS))

@@ -13,7 +13,7 @@ from privmix.report.run import Outcome, RunResults
 
 
 def mark_shared_noise(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return the outcomes, with a finding added to replays that share noise: no single replay can detect that."""
+    """Return the outcomes, with a finding added to replays that share noise, which no single replay can detect."""
     outcomes = list(outcomes)
     replays = {
         name: part.replay
@@ -111,7 +111,7 @@ def replay_verdict(outcome: Outcome) -> ReplayVerdict | None:
 
 
 def _replay_names(outcome: Outcome) -> tuple[str, str]:
-    """Return the names in words of the replays of the model and of the audit."""
+    """Return the names of the model's replay and of the audit's replay in words."""
     which = f"{outcome.mechanism} at ε = {outcome.epsilon:g}"
     return f"{which} on {outcome.dataset}", f"{which} on crafted records"
 

@@ -16,12 +16,12 @@ VISIBILITY = {
 }
 SOURCES = {"url": "download", "file": "local file", "package": "Python package", "synthetic": "generator"}
 REPORTS = ("reports/summary.html", "reports/results.csv", "reports/results.parquet")
-# Drawing of a lineage, which a phone shows at full size
-WIDTH = 344  # of the drawing: fits a phone of 390 pixels
-GAP = 30  # between the rows, for the arrows
+# Sizes of the lineage drawing, in pixels
+WIDTH = 344  # fits a phone of 390 pixels
+GAP = 30  # between rows, for the arrows
 PADDING = 10
-TITLE, LINE, LETTER = 18, 15, 6.7  # heights of the lines of text and width of a letter of a path, in pixels
-SIDE = 196  # width of a box that leaves room for an arrow beside it
+TITLE, LINE, LETTER = 18, 15, 6.7  # heights of the text lines, and width of a letter
+SIDE = 196  # width of a box with an arrow beside it
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Files:
 
 @dataclass(frozen=True)
 class PlannedMechanism:
-    """What the configured run makes with one mechanism on one dataset."""
+    """The jobs of one mechanism on one dataset in the configured run."""
 
     local: bool
-    jobs: int  # number of ε: of models and scores, and of private reports if it is local
+    jobs: int  # one per ε: each makes models and scores, and private reports if the mechanism is local
     max_coordinates: int | None = None
 
 
@@ -64,7 +64,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Lineage:
-    """All steps of one dataset from its source to the report. Without local mechanisms there is no private file."""
+    """All steps of one dataset from its source to the report; `private` is None without local mechanisms."""
 
     source: Step
     raw: Step
@@ -84,7 +84,7 @@ class Lineage:
 
 @dataclass(frozen=True)
 class LineageBox:
-    """A drawn step: its position, and lines of text that fit into it."""
+    """A drawn step: its position and its lines of text."""
 
     title: str
     lines: tuple[str, ...]
@@ -123,7 +123,7 @@ class LineageGraph:
 
 @dataclass(frozen=True)
 class CatalogItem:
-    """Everything that the page shows about one dataset."""
+    """The content of the page about one dataset."""
 
     holding: DatasetFiles
     in_run: bool
@@ -138,7 +138,7 @@ class CatalogItem:
 
 
 def render(holdings: Sequence[DatasetFiles], problems: Sequence[str], plan: CatalogRun, files: Files) -> str:
-    """Render the page as HTML; `problems` are sentences about entries that could not be read."""
+    """Render the page as HTML; `problems` are sentences about unreadable entries."""
     return (
         environment()
         .get_template("catalog/page.html")
@@ -248,7 +248,7 @@ def _lineage(holding: DatasetFiles, plan: CatalogRun, files: Files) -> Lineage:
 
 
 def lineage_graph(lineage: Lineage) -> LineageGraph:
-    """Lay out boxes from top to bottom; an arrow beside the private files leads to directly fitted models."""
+    """Lay out the boxes from top to bottom; an arrow beside the private reports leads to central models."""
     boxes: list[LineageBox] = []
     top = 1.0
     forked = lineage.private is not None and lineage.direct > 0

@@ -28,7 +28,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class PlantedDefect:
-    """A mistake, and the trials of the copy that has it; the first of a matrix is the unchanged code."""
+    """A mistake and the trials of the copy with it. The first row of a matrix is the unchanged code."""
 
     name: str
     trials: tuple[Trial, ...]
@@ -62,7 +62,7 @@ class DefectMatrix:
     epsilon: float  # claimed
     replays: int  # runs per replay
     games: int  # runs of each world per game
-    python: str  # the version of code depends on syntax trees, which depend on the version of Python
+    python: str  # `code` hashes syntax trees, which depend on the version of Python
     code: str
     rows: tuple[PlantedDefect, ...]
 
@@ -77,12 +77,12 @@ class DefectMatrix:
         return self.rows[1:]
 
     def is_outdated(self, code: str) -> bool:
-        """Tell whether the code of the audit, now of version `code`, has changed since, as far as this Python can."""
+        """Tell whether the audit's code, now version `code`, has changed since. False if the Python version differs."""
         return self.python == this_python() and self.code != code
 
 
 def this_python() -> str:
-    """Return the version of Python whose syntax trees this process has."""
+    """Return the version of Python that runs this process."""
     return ".".join(platform.python_version_tuple()[:2])
 
 

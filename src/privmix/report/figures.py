@@ -1,7 +1,7 @@
-"""How every picture is drawn: one colour and marker per mechanism, colours as CSS variables, SVG for a page.
+"""Figures: one colour and marker per mechanism, SVG with CSS colours for a page, and files for papers.
 
-Matplotlib draws in the light scheme; on the way out each of its colours becomes a variable of the page's style
-sheet, so that one drawing serves the light and the dark scheme and print.
+Matplotlib draws in the light scheme. `svg` replaces each colour by a variable of the page's style sheet, so one drawing
+serves the light scheme, the dark scheme and print.
 """
 
 import base64
@@ -22,8 +22,8 @@ from privmix.artefacts.io import atomic_write
 from privmix.artefacts.privacy_statement import holds_anywhere, randomises_records
 
 INK, MUTED, GRID, SURFACE, FORBIDDEN = "#1b2026", "#5b6570", "#d9dee4", "#fdfefe", "#f6dfd9"
-# Blue, vermillion, green, purple, mustard, indigo, crimson, teal, lime, brown: apart in hue and in lightness, and never
-# alone, since each mechanism also has its marker, and its line is dashed where it is local.
+# Blue, vermillion, green, purple, mustard, indigo, crimson, teal, lime, brown: they differ in hue and in lightness.
+# Markers and dashed lines (local mechanisms) also tell mechanisms apart.
 SERIES = (
     "#0067a5", "#c14a00", "#00785a", "#a03d8a", "#806400", "#4a4fc0", "#b3213d", "#2c7787", "#587a00", "#94553a",
 )  # fmt: skip
@@ -57,14 +57,14 @@ STYLE: dict[Any, Any] = {
 }
 
 
-DPI = 200  # of a picture as a file
-# Which pictures are kept, by the beginning of their names, and those that were.
+DPI = 200  # of PNG files
+# Name prefixes of the figures to keep, and the figures kept so far.
 _KEPT: ContextVar[tuple[tuple[str, ...], dict[str, Figure]]] = ContextVar("kept", default=((), {}))
 
 
 @dataclass(frozen=True)
 class Series:
-    """How a mechanism looks wherever it is drawn."""
+    """The look of a mechanism in every figure."""
 
     name: str
     number: int
@@ -72,60 +72,63 @@ class Series:
 
     @property
     def local(self) -> bool:
-        """Whether it trusts no curator."""
+        """Whether the mechanism is local."""
         return randomises_records(self.trust)
 
     @property
     def comparable(self) -> bool:
-        """Whether its ε may stand on one axis with the others'."""
+        """Whether its ε is comparable with the ε of other mechanisms."""
         return holds_anywhere(self.trust)
 
     @property
     def colour(self) -> str:
-        """Its colour in the light scheme."""
+        """Colour in the light scheme."""
         return SERIES[self.number % len(SERIES)]
 
     @property
     def variable(self) -> str:
-        """Its colour as a CSS variable."""
+        """Colour as a CSS variable."""
         return VARIABLES[self.colour]
 
     @property
     def marker(self) -> str:
-        """Its marker: another one when the colours come round again."""
+        """Marker; it differs from that of an earlier mechanism with the same colour."""
         return MARKERS[(self.number + self.number // len(SERIES)) % len(MARKERS)]
 
     @property
     def line(self) -> str | tuple[int, tuple[float, float]]:
-        """Solid for a trusted curator, dashed for local randomisation."""
+        """Line style: solid for central mechanisms, dashed for local ones."""
         return (0, (4.0, 2.2)) if self.local else "-"
 
     @property
     def fill(self) -> str:
-        """Filled markers for a trusted curator, hollow ones for local randomisation."""
+        """Marker fill: filled for central mechanisms, hollow for local ones."""
         return SURFACE if self.local else self.colour
 
     @property
     def label(self) -> str:
-        """Its name in a picture."""
+        """Name in a figure."""
         return f"{self.name} ({self.trust})" if self.local else self.name
 
 
 def series(private: list[str], trust: Mapping[str, str]) -> dict[str, Series]:
-    """The looks of all private mechanisms."""
+    """Return the look of each private mechanism."""
     return {name: Series(name, number, trust[name]) for number, name in enumerate(private)}
 
 
 @contextlib.contextmanager
 def drawing(width: float, height: float) -> Iterator[Figure]:
-    """A figure of that many inches in the page's style, without pyplot's global state."""
+    """Yield a figure in the page's style, without pyplot's global state; sizes in inches."""
     with mpl.rc_context(STYLE):
         yield Figure(figsize=(width, height))
 
 
 @contextlib.contextmanager
 def keep_figures(*beginnings: str) -> Iterator[dict[str, Figure]]:
-    """The pictures with such names that go on a page meanwhile: as files they must be the same, not drawn again."""
+    """Yield a dictionary that collects the figures that `svg` renders under names with these prefixes.
+
+    The files for papers come from these figures, so they equal those of the page.
+    """
     found: dict[str, Figure] = {}
     token = _KEPT.set((beginnings, found))
     try:
@@ -135,9 +138,9 @@ def keep_figures(*beginnings: str) -> Iterator[dict[str, Figure]]:
 
 
 def file_bytes(figure: Figure, name: str, kind: Literal["svg", "png"]) -> bytes:
-    """A figure that a page shows as a file for papers: the light scheme on white, letters as outlines.
+    """Return a figure of the page as a file for papers: light scheme, white background, letters as outlines.
 
-    Lines that have names get a legend, which on a page stands beside the figure.
+    Labelled lines get a legend; on the page, the legend is beside the figure.
     """
     handles, _ = figure.axes[0].get_legend_handles_labels()
     if handles and not figure.legends:
@@ -154,7 +157,7 @@ def file_bytes(figure: Figure, name: str, kind: Literal["svg", "png"]) -> bytes:
 
 
 def svg(figure: Figure, name: str, label: str) -> Markup:
-    """The figure as an SVG element for an HTML page; `name` must be unique on the page."""
+    """Return the figure as an SVG element for an HTML page; `name` must be unique on the page."""
     stream = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}):
         figure.savefig(
@@ -164,7 +167,7 @@ def svg(figure: Figure, name: str, label: str) -> Markup:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r"<style.*?</style>\s*", "", text, flags=re.DOTALL)  # it would rule the whole page
+    text = re.sub(r"<style.*?</style>\s*", "", text, flags=re.DOTALL)  # would apply to the whole page
     text = text.replace("xlink:href", "href")
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r'(href="|url\()#', rf"\1#{name}-", text)
@@ -182,19 +185,19 @@ def svg(figure: Figure, name: str, label: str) -> Markup:
 
 
 def png(figure: Figure, dpi: int) -> str:
-    """The figure as a data address."""
+    """Return the figure as a `data:` URL."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=dpi, transparent=True, metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
 
 
 def spread(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
-    """The positions nearest to the wanted ones that keep their order, `gap` apart, inside [low, high] if they fit.
+    """Return the positions nearest to `wanted`, in the same order, `gap` apart, and inside [low, high] if they fit.
 
     Least squares under order constraints: neighbours that collide form a block around their mean.
     """
     order = sorted(range(len(wanted)), key=lambda item: wanted[item])
-    blocks: list[list[float]] = []  # each holds where its members' first one would want to start
+    blocks: list[list[float]] = []  # for each member, the wanted position of the first label
     for rank, item in enumerate(order):
         blocks.append([wanted[item] - rank * gap])
         while len(blocks) > 1 and _mean(blocks[-2]) > _mean(blocks[-1]):
@@ -212,7 +215,7 @@ def _mean(values: list[float]) -> float:
 
 
 def write_figures(folder: Path, charts: Mapping[str, Figure]) -> None:
-    """The charts for wide screens as files; the others show the same, narrower."""
+    """Write the charts as SVG and PNG files. Skip the narrow ones: they show the same as the wide ones."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, figure in charts.items():
         if name.endswith("-narrow"):

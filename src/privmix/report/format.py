@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: rounded to what matters, with units, in grammatical phrases."""
+"""Numbers as text for readers: rounded, with units, in grammatical phrases."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from privmix.report.results import Estimate
 
 MINUS = "\u2212"
-SPACE = "\u00a0"  # between a number and its unit, where no line may break
+SPACE = "\u00a0"  # no line break between a number and its unit
 
 
 def decimals(value: float, digits: int) -> str:
-    """A number with a true minus sign, and no minus sign on zero."""
+    """Format a number with a true minus sign, and zero without a sign."""
     text = f"{value:.{digits}f}"
     if float(text) == 0:
         text = text.lstrip("-")
@@ -18,7 +18,7 @@ def decimals(value: float, digits: int) -> str:
 
 
 def nats(value: float) -> str:
-    """A gap or log-likelihood: three decimals near zero, fewer far from it."""
+    """Format a gap or log-likelihood: three decimals near zero, fewer for large values."""
     if not math.isfinite(value):
         return f"{MINUS if value < 0 else ''}∞" if math.isinf(value) else "undefined"
     size = abs(value)
@@ -26,7 +26,7 @@ def nats(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent, with more digits near the ends and never a false 0 % or 100 %."""
+    """Format a share in per cent, with more digits near 0 % and 100 %, and never a false 0 % or 100 %."""
     value = 100 * share
     if not math.isfinite(value) or value > 9_999_999:
         return f"more than 10,000,000{SPACE}%"
@@ -39,17 +39,17 @@ def percent(share: float) -> str:
 
 
 def compact(words: str) -> str:
-    """A share or distance for a narrow cell: <0.01 % for less than 0.01 %."""
+    """Shorten a share or distance for a narrow cell: <0.01 % for less than 0.01 %."""
     return words.replace("less than ", "<").replace("over ", ">")
 
 
 def rate(value: float) -> str:
-    """An AUC or another number between 0 and 1."""
+    """Format an AUC or another number between 0 and 1."""
     return f"{value:.3f}"
 
 
 def plain(value: float) -> str:
-    """A parameter as people write it: 0.1, 1e-06 as 10⁻⁶, ∞."""
+    """Format a parameter as people write it: 0.1, 10⁻⁶, ∞."""
     if math.isinf(value):
         return "∞"
     mantissa, _, exponent = f"{value:.4g}".partition("e")
@@ -60,19 +60,19 @@ def plain(value: float) -> str:
 
 
 def three_digits(value: float) -> str:
-    """A parameter to three digits, with separators of thousands."""
+    """Format a parameter with three digits and thousands separators."""
     short = float(f"{value:.3g}")
     return f"{short:,.0f}" if 1000 <= short < 1e9 else plain(short)
 
 
 def odds(epsilon: float) -> str:
-    """The factor e^ε by which an observer's odds may change."""
+    """Format e^ε, the factor by which an observer's odds may change."""
     factor = math.exp(min(epsilon, 700.0))
     return f"×{factor:,.0f}" if 100 <= factor < 1e9 else f"×{plain(float(f'{factor:.3g}'))}"
 
 
 def belief(before: float, epsilon: float) -> str:
-    """How sure an observer can be at most, who held something for so probable: the odds grow by e^ε (Bayes).
+    """Format the largest posterior probability of an observer with prior `before`: the odds grow by e^ε (Bayes).
 
     (Dwork and Roth 2014, section 2.3.2; Kasiviswanathan and Smith 2014.)
     """
@@ -80,7 +80,7 @@ def belief(before: float, epsilon: float) -> str:
 
 
 def distance(kilometres: float) -> str:
-    """A distance in metres or kilometres."""
+    """Format a distance in metres or kilometres."""
     if kilometres < 0.001:
         return f"less than 1{SPACE}m"
     if kilometres < 0.9995:
@@ -89,39 +89,39 @@ def distance(kilometres: float) -> str:
 
 
 def nearest(kilometres: Sequence[float]) -> str:
-    """The smallest of the replicates' distances, and how many of them are as small."""
+    """Format the smallest distance of the replicates, and the number of replicates that have it."""
     least = distance(min(kilometres))
     equal = sum(distance(value) == least for value in kilometres)
     return f"{least} in {equal} of {len(kilometres)}" if len(kilometres) > 1 else least
 
 
 def seconds(value: float) -> str:
-    """A duration."""
+    """Format a duration."""
     if value < 9.995:
         return f"{value:.2f}{SPACE}s"
     return f"{value:.0f}{SPACE}s" if value < 599.5 else f"{value / 60:,.0f}{SPACE}min"
 
 
 def megabytes(value: float) -> str:
-    """An amount of memory, in MB of 2^20 bytes or GB of 2^30."""
+    """Format an amount of memory, in MB of 2^20 bytes or GB of 2^30 bytes."""
     return f"{value:.0f}{SPACE}MB" if value < 1023.5 else f"{value / 1024:.1f}{SPACE}GB"
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:
-    """A number with its noun: 1 replicate, 12,345 records."""
+    """Format a number with its noun: 1 replicate, 12,345 records."""
     noun = singular if number == 1 else plural or f"{singular}s"
     return f"{number:,}{SPACE}{noun}"
 
 
 def listing(words: Sequence[str]) -> str:
-    """a, b and c."""
+    """Join words: a, b and c."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def interval(value: Estimate, form: Callable[[float], str] = nats) -> str:
-    """The interval in words, or that there is none."""
+    """Describe the interval, or say that there is none."""
     if value.low is None or value.high is None:
         if value.count == 1:
             return "one replicate, so no interval"
@@ -130,7 +130,7 @@ def interval(value: Estimate, form: Callable[[float], str] = nats) -> str:
 
 
 def plus_minus(value: Estimate | None, form: Callable[[float], str] = nats) -> str:
-    """A table cell: mean ± half width of the interval."""
+    """Format a table cell: mean ± half width of the interval."""
     if value is None:
         return "–"
     half = value.half_width
@@ -140,7 +140,7 @@ def plus_minus(value: Estimate | None, form: Callable[[float], str] = nats) -> s
 
 
 def neighbours(unit: str, relation: str, within_m: float | None = None) -> str:
-    """Whom the guarantee protects, in words; `within_m`: where it does so only among nearby places."""
+    """Describe neighbouring datasets; `within_m` is the distance of a guarantee that holds only for nearby places."""
     whose = "one record" if unit == "record" else "all records of one person"
     if within_m is not None:
         return f"{whose} replaced by any other whose places are within {distance(within_m / 1000)}"

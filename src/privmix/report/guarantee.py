@@ -1,4 +1,4 @@
-"""What a claim promises, to whom, and what it does not promise to a person with many records."""
+"""The guarantee in words: the claim, the unit that it protects, and its limits for a person with many records."""
 
 import math
 
@@ -7,11 +7,11 @@ from privmix.report.format import count, neighbours, plain
 from privmix.report.results import Results
 from privmix.report.run import Outcome, RunResults
 
-MEANINGLESS = 20.0  # an ε that allows odds to change more than a hundred million times
+MEANINGLESS = 20.0  # at this ε, odds may change by a factor of more than a hundred million
 
 
 def describe_guarantee(best: Outcome) -> str | None:
-    """The claim in words."""
+    """Describe the claim."""
     if best.model is None:
         return None
     privacy = best.model.privacy
@@ -24,7 +24,7 @@ def describe_guarantee(best: Outcome) -> str | None:
 
 
 def auc_ceiling(results: Results, outcome: Outcome) -> float:
-    """The AUC that no attack on one protected unit exceeds in expectation."""
+    """Return the AUC that no attack on one protected unit exceeds in expectation."""
     return swap_auc_ceiling(outcome.limiting_epsilon, outcome.claimed_delta, results.relation(*outcome.key))
 
 
@@ -33,13 +33,13 @@ def _units(run: RunResults) -> set[str]:
 
 
 def protected_noun(run: RunResults) -> str:
-    """What the models of this run protect, as a noun for a sentence."""
+    """Return the unit that the models of this run protect, as a noun for a sentence."""
     units = _units(run)
     return "one person" if units == {"person"} else "one record or person" if len(units) > 1 else "one record"
 
 
 def protected_unit(run: RunResults) -> str | None:
-    """Whom the models of this run protect, in a few words; None where nothing is private."""
+    """Describe the unit that the models of this run protect; None if no model is private."""
     units = _units(run)
     if units == {"record"}:
         return "one record, not one person"
@@ -49,7 +49,7 @@ def protected_unit(run: RunResults) -> str | None:
 
 
 def group_privacy(run: RunResults, best: Outcome) -> str | None:
-    """What group privacy leaves to a person with many records; None where the unit is all that a person has.
+    """Describe the guarantee for a person with many records; None if the unit covers all records of a person.
 
     k records cost (kε, k e^((k-1)ε) δ) (Dwork and Roth 2014, Theorem 2.2; Vadhan 2017, Lemma 2.2).
     """
@@ -69,7 +69,7 @@ def group_privacy(run: RunResults, best: Outcome) -> str | None:
 
 
 def why_unlimited(run: RunResults, dataset: str) -> str | None:
-    """Why the guarantee sets no limit to the average attack; None where it does, or where nothing is known."""
+    """Explain why the guarantee does not limit the average attack; None if it does, or without records to tell."""
     if dataset not in run.materials or run.materials[dataset].protects_people:
         return None
     sentence = (

@@ -1,4 +1,4 @@
-"""The utility that a private model keeps (its knowledge), at which epsilon, and what to do about it.
+"""The utility that a private model keeps (its knowledge), the epsilon that it needs, and the advice that follows.
 
 Utility kept is the only scale of utility on the page: 100 % is the non-private model, 0 % is the public bounds alone.
 """
@@ -12,7 +12,7 @@ from privmix.report.run import Outcome, RunResults
 
 GOOD_SHARE = 0.9
 USEFUL_SHARE = 0.5
-LARGE_EPSILON = 3.0  # from here on, what ε allows is told beside it
+LARGE_EPSILON = 3.0  # from here on, the page shows how far odds may change
 
 Verdict = Literal["good", "fair", "poor", "useless", "unclear", "unknown", "none"]
 BADGES: dict[Verdict, str] = {
@@ -37,14 +37,14 @@ MEANINGS: dict[Verdict, str] = {
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do: a badge of a few words, and the next step in a short sentence."""
+    """A recommendation: a badge of a few words, and the next step in a short sentence."""
 
     badge: str
     next_step: str = ""
 
 
 def utility_gain(run: RunResults, results: Results, dataset: str) -> float | None:
-    """The nats per record between 0 % and 100 % of utility; None where the non-private model gains nothing."""
+    """Return the nats per record between 0 % and 100 % utility; None if the non-private model gains nothing."""
     baseline = results.baseline(dataset)
     if baseline is None or dataset not in run.materials:
         return None
@@ -53,10 +53,10 @@ def utility_gain(run: RunResults, results: Results, dataset: str) -> float | Non
 
 
 def knowledge_share(run: RunResults, results: Results, dataset: str, gap: Estimate) -> Estimate | None:
-    """Share of the non-private model's held-out gain over the uniform box that a model keeps.
+    """Return the share that a model keeps of the non-private model's held-out gain over the uniform box.
 
-    1 is as good as the non-private model, 0 as good as knowing the public box alone. Unlike a number of nats it
-    means the same in any dimension. None where the non-private model itself knows nothing.
+    1 is as good as the non-private model, 0 as good as the public bounds alone. Unlike nats, the share means the
+    same in any dimension. None if the non-private model gains nothing.
     """
     gain = utility_gain(run, results, dataset)
     if gain is None:
@@ -66,12 +66,12 @@ def knowledge_share(run: RunResults, results: Results, dataset: str, gap: Estima
 
 
 def utility(share: float) -> str:
-    """A share of the utility in per cent, between 0 % and 100 %."""
+    """Format a share of the utility in per cent, clipped to 0 % to 100 %."""
     return percent(min(max(share, 0.0), 1.0))
 
 
 def utility_range(kept: Estimate) -> str | None:
-    """The interval of the utility kept; None where there is none, or where it is too narrow to see."""
+    """Format the interval of the utility kept; None if there is none, or if its rounded ends are equal."""
     if kept.low is None or kept.high is None:
         return None
     low, high = utility(kept.low), utility(kept.high)
@@ -79,7 +79,7 @@ def utility_range(kept: Estimate) -> str | None:
 
 
 def verdict(kept: Estimate | None) -> Verdict:
-    """The class of a mechanism by the utility that it keeps, where the replicates can tell it."""
+    """Classify a mechanism by the utility that it keeps; "unclear" if the replicates cannot decide."""
     if kept is None:
         return "unknown"
     if indecision(kept):
@@ -88,7 +88,7 @@ def verdict(kept: Estimate | None) -> Verdict:
 
 
 def indecision(kept: Estimate) -> str | None:
-    """That the interval spans a threshold, where it does."""
+    """Explain that the interval spans a threshold; None if it does not."""
     if kept.low is None or kept.high is None or _class(kept.low) == _class(kept.high):
         return None
     return (
@@ -98,7 +98,7 @@ def indecision(kept: Estimate) -> str | None:
 
 
 def advise(run: RunResults, results: Results, best: Outcome, kept: Estimate | None) -> Advice:
-    """What to do with the best mechanism of a trust model at the reference epsilon."""
+    """Advise on the best mechanism of a trust model at the reference epsilon."""
     worth = verdict(kept)
     if kept is None:
         if results.baseline(best.dataset):
@@ -125,7 +125,7 @@ def advise(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
 
 
 def _alternative(run: RunResults, results: Results, best: Outcome) -> str:
-    """What helps where no tested epsilon of a trust model is of use."""
+    """Advise what to do if no tested epsilon of a trust model is useful."""
     if not best.randomises_records:
         return f"Needs more records: no tested ε keeps {percent(USEFUL_SHARE)}."
     others = _epsilons_keeping(certain_shares(run, results, best.dataset, "central"), USEFUL_SHARE)
@@ -135,7 +135,7 @@ def _alternative(run: RunResults, results: Results, best: Outcome) -> str:
 
 
 def thresholds(run: RunResults, results: Results, dataset: str, trust: str) -> str | None:
-    """At which epsilons of the sweep the best mechanism of a trust model surely keeps half, and nearly all."""
+    """Describe which epsilons of the sweep surely keep the useful and the good share under a trust model."""
     tried = certain_shares(run, results, dataset, trust)
     if len(tried) < 2:
         return None
@@ -161,9 +161,9 @@ def _surely_useful(kept: Estimate) -> bool:
 
 
 def certain_shares(run: RunResults, results: Results, dataset: str, trust: str) -> dict[float, float]:
-    """The largest share of utility that a mechanism of a trust model keeps for sure at each epsilon, in order.
+    """Return the largest share of utility that a mechanism of a trust model surely keeps, by epsilon in order.
 
-    Sure is the lower end of the 95 % interval; of one replicate there is only its share.
+    The sure share is the lower end of the 95 % interval, or the share itself if there is no interval.
     """
     best: dict[float, float] = {}
     for outcome in run.of(dataset):
@@ -181,7 +181,7 @@ def _epsilons_keeping(tried: dict[float, float], share: float) -> list[float]:
 
 
 def _keeping_sentence(tried: dict[float, float], share: float) -> str:
-    """The smallest epsilon that keeps the share, as a short sentence."""
+    """Describe the smallest epsilon that keeps the share."""
     reached = _epsilons_keeping(tried, share)
     if not reached:
         return f"No tested ε keeps {percent(share)}."
@@ -190,7 +190,7 @@ def _keeping_sentence(tried: dict[float, float], share: float) -> str:
 
 
 def _epsilon_range(tried: dict[float, float], reached: list[float]) -> str:
-    """The epsilons, with what a large one allows."""
+    """Describe the epsilons, with the change of odds that a large one allows."""
     names = [plain(e) + (_odds_note(e) if e >= LARGE_EPSILON else "") for e in reached]
     if len(reached) == 1 or reached != list(tried)[-len(reached) :]:
         return f"at ε = {listing(names)}"

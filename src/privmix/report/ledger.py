@@ -61,7 +61,7 @@ def theorem(privacy: PrivacyStatement) -> str | None:
 
 
 def split(model: ModelFile) -> str | None:
-    """Describe how the budget is split between the coordinates and the answers about attributes, if there are any."""
+    """Describe how the budget is split between coordinates and attributes; None without attributes."""
     spent: dict[str, float] = {}
     for row in model.privacy.ledger:
         if row["label"].startswith(ANSWER):
@@ -90,7 +90,7 @@ def exceeds_budget(privacy: PrivacyStatement) -> bool:
 
 
 def group(ledger: tuple[dict[str, Any], ...]) -> tuple[MeasurementGroup, ...]:
-    """Put measurements that differ only in the numbers of their labels (iteration, component) in one line."""
+    """Group measurements whose labels differ only in numbers (iteration, component)."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in ledger:
         stem = re.sub(r"\d+", "#", row["label"])
@@ -129,7 +129,7 @@ def _label(label: str) -> str:
 
 
 def _span(rows: list[dict[str, Any]], key: str, form: Callable[[float], str] = plain) -> str:
-    """Return the one value, or the range of the values."""
+    """Return the value if all rows share it, otherwise the range."""
     values = [row[key] for row in rows]
     if not all(isinstance(value, (int, float)) for value in values):
         return ", ".join(sorted({str(value) for value in values}))

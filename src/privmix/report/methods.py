@@ -1,4 +1,4 @@
-"""The methods: what each does, its guarantee and its use; and the mechanisms of a run with their parameters."""
+"""The methods (description, guarantee and use of each), and the mechanisms of a run with their parameters."""
 
 import inspect
 import sys
@@ -72,7 +72,7 @@ class MechanismRow:
     method: str
     parameters: tuple[tuple[str, str], ...]
     does: str  # in one sentence
-    means: str  # its parameters in words
+    means: str  # parameters in words
 
 
 def mechanism_rows(run: RunResults) -> list[MechanismRow]:

@@ -1,4 +1,4 @@
-"""Fitted models as pictures: 2σ ellipses in original units, over the records where these may be shown."""
+"""Fitted models as pictures: 2σ ellipses in original units, over the records if these may be shown."""
 
 import math
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from privmix.report.figures import INK, MUTED, drawing, png, svg
 
 LEFT, RIGHT, BOTTOM, TOP = 0.56, 0.06, 0.42, 0.06  # inches around the axes of a panel
 ACROSS = 3.0  # inches of the horizontal axis
-TALL = (1.2, 2.3)  # least and most inches of the vertical axis
+TALL = (1.2, 2.3)  # smallest and largest height of the vertical axis, in inches
 SIGMAS = 2.0
-POINT = "#808a94"  # reads on white and on black alike, because a bitmap knows no scheme
+POINT = "#808a94"  # readable on white and on black: a bitmap has no colour scheme
 
 
 class PlotData(Protocol):
-    """What may be drawn beside a model: points of its domain, and places to be marked, (n, d) in original units."""
+    """Data to draw with a model: its domain, points, and places to mark; arrays (n, d) in original units."""
 
     @property
     def domain(self) -> Domain: ...
@@ -36,18 +36,18 @@ class PlotWindow:
     """The window on a dataset that all its panels share."""
 
     domain: Domain
-    columns: tuple[int, ...]  # which axes are drawn: one, or horizontal then vertical
+    columns: tuple[int, ...]  # drawn axes: one, or horizontal then vertical
     limits: tuple[tuple[float, float], ...]
     up: float  # inches of the vertical axis
 
     @property
     def axes(self) -> list[Axis]:
-        """The axes that are drawn."""
+        """The drawn axes."""
         return [self.domain.axes[column] for column in self.columns]
 
 
 def plot_columns(domain: Domain) -> tuple[int, ...]:
-    """The first two coordinates; a map has its longitude to the right, whatever the order."""
+    """Return the first two coordinates; a map always has its longitude on the horizontal axis."""
     columns = tuple(range(min(2, len(domain.axes))))
     if [domain.axes[column].geographic for column in columns] == ["latitude", "longitude"]:
         return (1, 0)
@@ -55,7 +55,7 @@ def plot_columns(domain: Domain) -> tuple[int, ...]:
 
 
 def plot_window(data: PlotData, models: list[FittedModel]) -> PlotWindow:
-    """A window on all shown records; without records, on the models' ellipses inside the public box."""
+    """Return a window on all shown records; without records, on the models' ellipses inside the public box."""
     domain = data.domain
     columns = plot_columns(domain)
     seen = np.vstack([data.cloud, data.places])[:, columns]
@@ -73,7 +73,7 @@ def plot_window(data: PlotData, models: list[FittedModel]) -> PlotWindow:
 
 
 def map_window(limits: list[tuple[float, float]]) -> tuple[tuple[tuple[float, float], ...], float]:
-    """Limits and height with which a kilometre is as long to the north as to the east in the middle of the map."""
+    """Return limits and height so that a kilometre north is as long as a kilometre east in the middle of the map."""
     (left, right), (low, high) = limits
     stretch = 1 / max(math.cos(math.radians((low + high) / 2)), 0.2)
     height = min(max(ACROSS * (high - low) * stretch / (right - left), TALL[0]), TALL[1])
@@ -85,7 +85,7 @@ def map_window(limits: list[tuple[float, float]]) -> tuple[tuple[tuple[float, fl
 def original_units(
     domain: Domain, model: FittedModel, columns: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and covariances of the drawn coordinates in original units (the marginal of a Gaussian)."""
+    """Return means and covariances of the drawn coordinates in original units (the marginal of a Gaussian)."""
     index = list(columns)
     scale = np.array([domain.axes[column].scale for column in index])
     means = domain.denormalise(np.array(model.means))[:, index]
@@ -100,14 +100,14 @@ def _extent(domain: Domain, model: FittedModel, columns: tuple[int, ...]) -> np.
 
 
 def centres_outside(window: PlotWindow, model: FittedModel) -> int:
-    """How many components have their centre outside the window."""
+    """Count the components whose centre is outside the window."""
     means, _ = original_units(window.domain, model, window.columns)
     low, high = np.array(window.limits).T
     return int(np.any((means < low) | (means > high), axis=1).sum())
 
 
 def ellipses_around(window: PlotWindow, model: FittedModel) -> int:
-    """How many components have an ellipse around the whole window, so that none of it is seen."""
+    """Count the components whose ellipse encloses the whole window and is therefore invisible."""
     if len(window.columns) < 2:
         return 0
     means, covariances = original_units(window.domain, model, window.columns)
@@ -115,14 +115,14 @@ def ellipses_around(window: PlotWindow, model: FittedModel) -> int:
 
 
 def covers(window: PlotWindow, mean: np.ndarray, covariance: np.ndarray) -> bool:
-    """Whether the ellipse holds all corners of the window, and so, being convex, all of it."""
+    """Tell whether the ellipse contains all corners of the window and, because it is convex, all of the window."""
     (left, right), (low, high) = window.limits
     apart = np.array([(x, y) for x in (left, right) for y in (low, high)]) - mean
     return bool(np.all(np.sum(apart * np.linalg.solve(covariance, apart.T).T, axis=1) <= SIGMAS**2))
 
 
 def draw_records(window: PlotWindow, data: PlotData) -> str | None:
-    """The records as one transparent bitmap that lies under all panels; None where there is nothing to show."""
+    """Draw the records as one transparent bitmap below all panels; None if there is nothing to show."""
     if not len(data.cloud) or len(window.columns) < 2:
         return None
     with drawing(ACROSS, window.up) as figure:
@@ -143,7 +143,7 @@ def draw_model(
     label: str,
     bitmap: str | None,
 ) -> Markup:
-    """One model; `bitmap` is the id of the page's image of the records."""
+    """Draw one model; `bitmap` is the id of the page's image of the records."""
     width, height = LEFT + ACROSS + RIGHT, BOTTOM + window.up + TOP
     with drawing(width, height) as figure:
         box = (LEFT / width, BOTTOM / height, ACROSS / width, window.up / height)
@@ -169,7 +169,7 @@ def _window(axes: Axes, window: PlotWindow) -> None:
 
 
 def axis_label(axis: Axis) -> str:
-    """What stands at an axis."""
+    """Return the label of an axis."""
     name = axis.name.replace("_", " ")
     return f"{name} ({axis.unit})" if axis.unit else name
 
@@ -180,7 +180,7 @@ def _ellipses(axes: Axes, window: PlotWindow, data: PlotData, model: FittedModel
     heaviest = max(model.weights)
     for weight, mean, covariance in zip(model.weights, means, covariances, strict=True):
         if covers(window, mean, covariance):
-            continue  # its fill would paint the whole picture and say nothing
+            continue  # its fill would cover the whole picture
         values, vectors = np.linalg.eigh(covariance)
         width, height = 2 * SIGMAS * np.sqrt(np.maximum(values, 0))
         angle = math.degrees(math.atan2(vectors[1, 0], vectors[0, 0]))

@@ -30,7 +30,7 @@ from privmix.report.templating import embed, environment, libraries
 def build(
     run: RunResults, results: Results, csv: Attachment, parquet: Attachment
 ) -> Mapping[str, PageSection]:
-    """The sections in the order of the page, by the name of their template; some runs have no need of all."""
+    """Build the sections in the order of the page, by the name of their template; some runs do not need all."""
     sections: dict[str, PageSection | None] = {
         "answer": answer.build(run, results),
         "frontier": frontier.build(run, results),
@@ -51,7 +51,7 @@ def build(
 def render(
     run: RunResults, results: Results, csv: Attachment, parquet: Attachment, catalog: str | None = None
 ) -> str:
-    """The whole page as HTML; `csv` and `parquet` are the results, `catalog` the relative address of its page."""
+    """Render the page as HTML; `csv` and `parquet` hold the results, `catalog` is the relative URL of its page."""
     sections = build(run, results, csv, parquet)
     looks = series(run.private, run.trust)
     return (

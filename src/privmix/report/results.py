@@ -20,7 +20,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over replicates with its interval; without an interval where there is one replicate."""
+    """A mean over replicates with its interval. One replicate has no interval."""
 
     mean: float
     low: float | None
@@ -29,12 +29,12 @@ class Estimate:
 
     @property
     def half_width(self) -> float | None:
-        """Half of the interval's width."""
+        """Half the width of the interval."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """Mean and Student's 95 % interval over replicates: mean ± t(n-1) s/√n."""
+    """Compute mean and Student's 95 % interval over replicates: mean ± t(n-1) s/√n."""
     sample = np.asarray(list(values), dtype=float)
     mean = float(sample.mean())
     if len(sample) < 2 or not np.isfinite(sample).all():
@@ -46,7 +46,7 @@ def estimate(values: Iterable[float]) -> Estimate:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The non-private model against which a dataset's gaps are measured."""
+    """The non-private model from which the gaps of a dataset are measured."""
 
     mechanism: str
     replicate: int
@@ -54,7 +54,7 @@ class Baseline:
 
 
 def best_non_private(results: pd.DataFrame, dataset: str) -> Baseline | None:
-    """The non-private model with the best training likelihood; held-out data takes no part in the choice."""
+    """Return the non-private model with the best training likelihood; the choice does not use held-out records."""
     rows = results[(results["dataset"] == dataset) & np.isinf(results["epsilon"])]
     wide = rows.pivot(index=["mechanism", "replicate"], columns="metric", values="value")
     if not {"train_loglik", "holdout_loglik"} <= set(wide.columns):
@@ -67,12 +67,12 @@ def best_non_private(results: pd.DataFrame, dataset: str) -> Baseline | None:
 
 
 def uniform_loglik(domain: Domain) -> float:
-    """Log density of the uniform distribution on the public box, in normalised coordinates."""
+    """Return the log-density of the uniform distribution on the public box, in normalised coordinates."""
     return float(-np.log(domain.upper - domain.lower).sum())
 
 
 def collect(tables: Iterable[pa.Table]) -> pd.DataFrame:
-    """All scores with the `holdout_gap` of every model, in the columns and the order of `results.csv`."""
+    """Collect all scores and the `holdout_gap` of every model, in the columns and the order of `results.csv`."""
     parts = [table.select(RESULT_COLUMNS).cast(RESULT_SCHEMA) for table in tables]
     scores = pa.concat_tables([RESULT_SCHEMA.empty_table(), *parts]).to_pandas()
     gaps = [scores]
@@ -87,19 +87,19 @@ def collect(tables: Iterable[pa.Table]) -> pd.DataFrame:
 
 
 def to_table(results: pd.DataFrame) -> pa.Table:
-    """The results as an Arrow table with nothing of pandas in it."""
+    """Return the results as an Arrow table without pandas metadata."""
     return pa.Table.from_pandas(results, schema=RESULT_SCHEMA, preserve_index=False).replace_schema_metadata(
         None
     )
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
-    """The results as a CSV file."""
+    """Return the results as the bytes of a CSV file."""
     return frame.to_csv(index=False, lineterminator="\n").encode()
 
 
 def parquet_bytes(frame: pd.DataFrame) -> bytes:
-    """The results as a Parquet file."""
+    """Return the results as the bytes of a Parquet file."""
     sink = pa.BufferOutputStream()
     pq.write_table(to_table(frame), sink, compression="zstd")
     return sink.getvalue().to_pybytes()
@@ -107,7 +107,7 @@ def parquet_bytes(frame: pd.DataFrame) -> bytes:
 
 @dataclass(frozen=True)
 class Results:
-    """The results, asked by name."""
+    """The results, looked up by name."""
 
     frame: pd.DataFrame
 
@@ -122,20 +122,20 @@ class Results:
         return cast("dict[tuple[str, str, float], str]", first.to_dict())
 
     def estimate(self, dataset: str, mechanism: str, epsilon: float, metric: str) -> Estimate | None:
-        """A metric over the replicates, or None where it was not measured."""
+        """Return the estimate of a metric over the replicates; None if it was not measured."""
         values = self._values.get((dataset, mechanism, epsilon, metric))
         return estimate(values) if values else None
 
     def values(self, dataset: str, mechanism: str, epsilon: float, metric: str) -> list[float]:
-        """A metric of each replicate."""
+        """Return the values of a metric, one per replicate."""
         return self._values.get((dataset, mechanism, epsilon, metric), [])
 
     def relation(self, dataset: str, mechanism: str, epsilon: float) -> str:
-        """The neighbouring relation under which these models are private."""
+        """Return the neighbouring relation of the models."""
         return self._relations[dataset, mechanism, epsilon]
 
     def metrics(self, dataset: str) -> set[str]:
-        """What was measured on a dataset."""
+        """Return the metrics measured on a dataset."""
         return set(self.frame.loc[self.frame["dataset"] == dataset, "metric"])
 
     @cached_property
@@ -143,5 +143,5 @@ class Results:
         return {name: best_non_private(self.frame, name) for name in self.frame["dataset"].unique()}
 
     def baseline(self, dataset: str) -> Baseline | None:
-        """The dataset's best non-private model."""
+        """Return the best non-private model of a dataset."""
         return self._baselines.get(dataset)

@@ -1,4 +1,4 @@
-"""What a report is made from: the outcome of every job, what may be shown of each dataset, what stages used."""
+"""The input of a report: the outcome of each job, the material of each dataset, and the usage of each stage."""
 
 import csv
 import math
@@ -25,7 +25,7 @@ NOT_MADE = "Not made: the job did not run or did not finish; its log says why."
 
 @dataclass(frozen=True)
 class Outcome:
-    """What there is of one (dataset, mechanism, epsilon); a part that was not made is None."""
+    """The files of one (dataset, mechanism, epsilon); a missing file is None."""
 
     dataset: str
     mechanism: str
@@ -35,11 +35,11 @@ class Outcome:
     model: ModelFile | None = None
     scores: pa.Table | None = None
     scores_info: ScoresInfo | None = None
-    audit: AuditFile | None = None  # of the mechanism at this epsilon, whatever the dataset
+    audit: AuditFile | None = None  # of the mechanism at this epsilon; the same for all datasets
 
     @property
     def key(self) -> tuple[str, str, float]:
-        """Under which its numbers stand among the results."""
+        """Key of its numbers in the results."""
         return self.dataset, self.mechanism, self.epsilon
 
     @property
@@ -49,7 +49,7 @@ class Outcome:
 
     @property
     def comparable(self) -> bool:
-        """Whether its ε is one for any two records, so that it may stand beside the ε of others."""
+        """Whether its ε holds for any two records and so compares with the ε of other mechanisms."""
         return holds_anywhere(self.trust)
 
     @property
@@ -59,13 +59,13 @@ class Outcome:
 
     @property
     def limiting_epsilon(self) -> float:
-        """The ε that limits an attacker who may compare any two records."""
+        """The ε that limits an attacker who compares any two records."""
         anywhere = self.model.privacy.epsilon_anywhere if self.model else None
         return self.epsilon if anywhere is None else anywhere
 
     @property
     def claimed_delta(self) -> float:
-        """The δ of the claim; without a model file that of the budget, which is no smaller."""
+        """The δ of the claim; without a model file, the δ of the budget, which is an upper bound."""
         if self.model is not None:
             return self.model.privacy.delta
         assert self.scores is not None, "a job without a model and without scores has no claim"
@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def failure(self) -> str | None:
-        """Why there is no result, or None where there is one."""
+        """Reason why there is no result; None if there is one."""
         for part in (self.model, self.scores_info):
             if part is not None and part.failure:
                 return part.failure
@@ -82,7 +82,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A mechanism that is not run on a dataset, because the dataset has more coordinates than it can fit."""
+    """A mechanism that is not run on a dataset because the dataset has too many coordinates."""
 
     dataset: str
     mechanism: str
@@ -92,30 +92,28 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Material:
-    """What the page may show of a dataset's records. A sensitive dataset shows nothing of them."""
+    """The records that the page may show of a dataset: none if the dataset is sensitive."""
 
     info: CleanInfo
-    protects_people: bool  # whether the protected unit is all that a person has here
-    most_records: int | None  # of one person in training; None where that is sensitive
+    protects_people: bool  # whether the unit covers all records of a person
+    most_records: int | None  # largest number of training records of one person; None if sensitive
     cloud: np.ndarray  # (n, d) training records in original units
-    places: np.ndarray  # (m, d) where the isolated people are, in original units
-    shares: Mapping[
-        tuple[str, str], float
-    ]  # (attribute, value) -> true share among training records, or people
+    places: np.ndarray  # (m, d) places of the isolated people in original units
+    shares: Mapping[tuple[str, str], float]  # (attribute, value) -> true share of training records or people
 
     @property
     def domain(self) -> Domain:
-        """What is public about the records."""
+        """The public description of the records."""
         return self.info.domain
 
     @property
     def shows_counts(self) -> bool:
-        """Whether exact counts and hashes of the records may stand on a page."""
+        """Whether the page may show exact counts and hashes of the records."""
         return self.domain.visibility != "sensitive"
 
 
 def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
-    """A sample of the records, the isolated places and the true shares, unless the data is sensitive."""
+    """Sample records, and return them with the isolated places and true shares; nothing if the data is sensitive."""
     domain = clean.info.domain
     protects_people = domain.unit == "person" or len(np.unique(clean.person)) == len(clean.person)
     if domain.visibility == "sensitive":
@@ -125,7 +123,7 @@ def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
     if len(rows) > SHOWN_POINTS:
         rows = np.sort(rng.choice(rows, SHOWN_POINTS, replace=False))
     _, whose, records = np.unique(clean.person[clean.train], return_inverse=True, return_counts=True)
-    # Where people are the unit, each answers for one of their records: all count the same.
+    # If the unit is a person, each person answers for one of their records, so all people have the same weight.
     weights = 1 / records[whose] if domain.unit == "person" else np.ones(len(whose))
     shares = {
         (attribute.name, value): float(
@@ -145,7 +143,7 @@ def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
 
 
 def sort_outcomes(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Without privacy first, then by trust: central, local, distance; each in the order of the configuration."""
+    """Sort outcomes: non-private first, then central, local, distance; each in the order of the configuration."""
     return tuple(
         sorted(outcomes, key=lambda outcome: (outcome.private, get_args(Trust).index(outcome.trust)))
     )
@@ -153,7 +151,7 @@ def sort_outcomes(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
 
 @dataclass(frozen=True)
 class JobUsage:
-    """What one job has used; None where nobody looked in time."""
+    """Time and memory of one job; memory is None if Snakemake did not measure it."""
 
     seconds: float
     memory_mb: float | None
@@ -161,7 +159,7 @@ class JobUsage:
 
 @dataclass(frozen=True)
 class StageUsage:
-    """What the jobs of one stage have used, as far as it was measured."""
+    """Time and memory of the measured jobs of one stage."""
 
     stage: str
     planned: int
@@ -172,23 +170,23 @@ class StageUsage:
 
     @property
     def unmeasured(self) -> int:
-        """How many of its jobs ran without being measured, or did not run."""
+        """Number of jobs that were not measured or did not run."""
         return self.planned - self.measured
 
 
 @dataclass(frozen=True)
 class RunResults:
-    """Everything that one report tells."""
+    """The content of one report."""
 
     settings: Settings
     configuration: Mapping[str, object]  # as the user gave it
     entries: Mapping[str, Entry]
-    outcomes: tuple[Outcome, ...]  # as `sort_outcomes` puts them
+    outcomes: tuple[Outcome, ...]  # in the order of `sort_outcomes`
     materials: Mapping[str, Material]  # without the datasets that were not cleaned
     provenance: Provenance
-    audit_code: str  # version of the code that audits run now
+    audit_code: str  # current version of the audit's code
     usage: tuple[StageUsage, ...] = ()  # of the stages before the report
-    left_out: tuple[LeftOut, ...] = ()  # what the plan does not run, in the order of the configuration
+    left_out: tuple[LeftOut, ...] = ()  # in the order of the configuration
 
     @property
     def trust(self) -> dict[str, str]:
@@ -201,39 +199,39 @@ class RunResults:
         return list(dict.fromkeys(outcome.mechanism for outcome in self.outcomes if outcome.private))
 
     def of(self, dataset: str) -> list[Outcome]:
-        """The outcomes of one dataset, in order."""
+        """Return the outcomes of one dataset, in order."""
         return [outcome for outcome in self.outcomes if outcome.dataset == dataset]
 
     def left_out_of(self, dataset: str, trust: str | None = None) -> list[LeftOut]:
-        """The mechanisms that are not run on one dataset: all of them, or those of one trust model."""
+        """Return the mechanisms that are not run on one dataset; `trust` selects those of one trust model."""
         return [each for each in self.left_out if each.dataset == dataset and trust in (None, each.trust)]
 
     def worst_person(self, dataset: str) -> str | None:
-        """The name in the catalog of the isolated person who was attacked, or None where nobody was."""
+        """Return the catalog name of the isolated person whose record was attacked; None if there was no attack."""
         infos = (outcome.scores_info for outcome in self.of(dataset))
         return next((info.worst_person for info in infos if info and info.worst_person), None)
 
     def limits_average(self, dataset: str) -> bool:
-        """Whether the guarantee limits an attack that tells members from held-out people."""
+        """Tell whether the guarantee limits an attack that separates members from held-out people."""
         return dataset in self.materials and self.materials[dataset].protects_people
 
     @property
     def epsilons(self) -> list[float]:
-        """The budgets of the sweep in order; empty when nothing is private."""
+        """The budgets of the sweep in order; empty if no mechanism is private."""
         return sorted({outcome.epsilon for outcome in self.outcomes if outcome.private})
 
     @property
     def reference_epsilon(self) -> float | None:
-        """The epsilon of the sweep nearest to 1 in ratio; None when nothing is private."""
+        """The epsilon of the sweep nearest to 1 in ratio; None if no mechanism is private."""
         return min(self.epsilons, key=lambda epsilon: abs(math.log(epsilon)), default=None)
 
 
 def parse_benchmark(text: str) -> JobUsage | None:
-    """The last line of a Snakemake benchmark file; None where it holds no time, as after a crash.
+    """Parse the last line of a Snakemake benchmark file; None if it contains no time, as after a crash.
 
-    A file has one line of a job's last run: its seconds (`s`) and the largest memory that Snakemake met when it looked
-    (`max_rss`, in MB of 2^20 bytes). Snakemake looks every half second at first and every half minute later, and at a
-    short job perhaps never: then it writes no number, and none is shown.
+    The line holds the seconds (`s`) of the job's last run and the largest memory that Snakemake sampled (`max_rss`, in
+    MB of 2^20 bytes). Snakemake samples every half second at first and every half minute later. It may miss a short
+    job; then the file has no number and the page shows none.
     """
     lines = list(csv.DictReader(text.splitlines(), delimiter="\t"))
     seconds = _number(lines[-1].get("s")) if lines else None
@@ -241,7 +239,7 @@ def parse_benchmark(text: str) -> JobUsage | None:
 
 
 def summarize_stage(stage: str, planned: int, jobs: Sequence[JobUsage]) -> StageUsage:
-    """The sum and the largest of what was measured."""
+    """Sum up the measured jobs of a stage, and find their largest time and memory."""
     seconds = [job.seconds for job in jobs]
     memory = [job.memory_mb for job in jobs if job.memory_mb is not None]
     return StageUsage(

@@ -1,6 +1,6 @@
-"""How templates become pages: the environment, data for scripts as JSON, and the chart libraries.
+"""Templates: their environment, data for scripts as JSON, and the chart libraries.
 
-Everything is escaped, and a name that is not there is an error.
+Templates escape everything, and an undefined name is an error.
 """
 
 import json
@@ -14,11 +14,11 @@ from markupsafe import Markup, escape
 
 from privmix.report import format
 
-LIBRARIES = ("d3.min.js", "plot.umd.min.js")  # in the order in which they need each other
+LIBRARIES = ("d3.min.js", "plot.umd.min.js")  # in loading order
 
 
 def environment() -> Environment:
-    """The environment of every page."""
+    """Return the environment of all pages."""
     made = Environment(
         loader=PackageLoader("privmix.report"),
         autoescape=True,
@@ -33,7 +33,7 @@ def environment() -> Environment:
 
 
 def _mark_code(line: str) -> Markup:
-    """Text between backticks as code."""
+    """Mark text between backticks as code."""
     parts = line.split("`")
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
@@ -42,12 +42,12 @@ def _mark_code(line: str) -> Markup:
 
 
 def embed(parts: Mapping[str, object]) -> Markup:
-    """Dataclasses as JSON that may stand inside a script element; a number that is not finite is an error."""
+    """Return dataclasses as JSON that is safe inside a script element; a non-finite number is an error."""
     text = json.dumps(parts, default=asdict, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))
 
 
 def libraries() -> list[Markup]:
-    """The chart libraries as they came from their makers (`vendor/fetch`), to stand inside script elements."""
+    """Return the unmodified chart libraries (see `vendor/fetch`) for script elements."""
     folder = resources.files("privmix.report") / "vendor"
     return [Markup((folder / name).read_text(encoding="utf-8")) for name in LIBRARIES]

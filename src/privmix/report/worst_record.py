@@ -1,9 +1,9 @@
-"""The attack on the most exposed person: who that is, what it reaches, and whether that breaks a claimed (ε, δ).
+"""The attack on the most exposed person: its result in words, and whether it breaks a claimed (ε, δ).
 
 Only this game is evidence of a broken claim: it repeats the mechanism with one record and with that record
 replaced. The average loss attack compares training with held-out records, which also differ by the chance of the split.
-A dataset plays the game once for each mechanism and epsilon. All its alarms together are false with a probability of
-1 % (Bonferroni), as far as the interval of the AUC holds.
+A dataset plays the game once for each mechanism and epsilon. The probability of any false alarm on a dataset is at
+most 1 % (Bonferroni), as far as the interval of the AUC holds.
 """
 
 import math
@@ -20,7 +20,7 @@ METRIC = "mia_worst_record_auc"
 
 
 def auc_lower_bound(auc: float, runs: int, games: int) -> float:
-    """The AUC that one of so many games proves, with `runs` models of each world.
+    """Return the AUC that one of `games` games proves, with `runs` models of each world.
 
     Two-sided: an attack that is surely wrong is as good as one that is surely right.
     """
@@ -30,7 +30,7 @@ def auc_lower_bound(auc: float, runs: int, games: int) -> float:
 
 
 def broken_claims(run: RunResults, results: Results, outcome: Outcome) -> tuple[str, ...]:
-    """A warning where the game proves more than the claim allows."""
+    """Return a warning if the game proves more than the claim allows."""
     reached = results.values(*outcome.key, METRIC)
     if not outcome.private or not reached:
         return ()
@@ -50,7 +50,7 @@ def broken_claims(run: RunResults, results: Results, outcome: Outcome) -> tuple[
 
 
 def reach(run: RunResults, results: Results, dataset: str) -> str | None:
-    """Up to which epsilon a perfect attack would raise the alarm; None where it would at all, or nobody played."""
+    """Describe up to which epsilon the game can show a broken claim; None if it always can, or without games."""
     games = _games(run, results, dataset)
     runs = run.settings.evaluation.worst_record_runs
     compared = [o for o in games if o.comparable]
@@ -66,7 +66,7 @@ def reach(run: RunResults, results: Results, dataset: str) -> str | None:
 
 
 def weakness(run: RunResults, results: Results, outcome: Outcome) -> str | None:
-    """The same in short for one mechanism and epsilon."""
+    """Say that the game of one mechanism and epsilon cannot show a broken claim; None if it can."""
     games = _games(run, results, outcome.dataset)
     if outcome not in games or _can_prove(run, results, outcome, len(games)):
         return None
@@ -75,21 +75,21 @@ def weakness(run: RunResults, results: Results, outcome: Outcome) -> str | None:
 
 
 def _can_prove(run: RunResults, results: Results, outcome: Outcome, games: int) -> bool:
-    """Whether a perfect attack would raise the alarm."""
+    """Tell whether a perfect attack would raise the alarm."""
     return auc_lower_bound(1.0, run.settings.evaluation.worst_record_runs, games) > auc_ceiling(
         results, outcome
     )
 
 
 def _games(run: RunResults, results: Results, dataset: str) -> list[Outcome]:
-    """The jobs of a dataset that claim something and whose most exposed person was attacked."""
+    """Return the private jobs of a dataset with an attack on the most exposed person."""
     return [
         outcome for outcome in run.of(dataset) if outcome.private and results.values(*outcome.key, METRIC)
     ]
 
 
 def describe_attack(run: RunResults, results: Results, best: Outcome) -> str | None:
-    """How well the isolated person is found in one mechanism's models, and in those without privacy."""
+    """Describe the attack on the isolated person with one mechanism's models and with the non-private model."""
     person = run.worst_person(best.dataset)
     attacked, near = _auc_sentence(run, results, best), _distance_sentence(results, best)
     if person is None or not (attacked or near):
@@ -130,25 +130,25 @@ def _distance_sentence(results: Results, best: Outcome) -> str:
 
 
 def _non_private_key(results: Results, best: Outcome) -> tuple[str, str, float]:
-    """The model without privacy; where there is none, nothing was measured of it either."""
+    """Return the key of the non-private model; without one, a key that has no results."""
     baseline = results.baseline(best.dataset)
     return best.dataset, baseline.mechanism if baseline else "", math.inf
 
 
 def attack_tile(run: RunResults, results: Results, best: Outcome, ceiling: float) -> tuple[str, str] | None:
-    """The AUC against the isolated person, and in a few words what to hold it against."""
+    """Return the AUC of the attack on the isolated person, and a label with values to compare; None without attack."""
     person = run.worst_person(best.dataset)
     auc, low, high = (
         results.values(*best.key, f"mia_worst_record_auc{end}") for end in ("", "_low", "_high")
     )
     if person is None or not auc:
         return None
-    name = person.replace("-", "\u2011")  # a name is not broken over two lines
+    name = person.replace("-", "\u2011")  # no line break inside a name
     away, near = (
         results.values(*key, "worst_record_distance_km")
         for key in (best.key, _non_private_key(results, best))
     )
-    if weakness(run, results, best) and away:  # what a few runs cannot tell, the models themselves can
+    if weakness(run, results, best) and away:  # too few runs for an AUC: show the distance instead
         without = f"; without privacy: {distance(min(near))}" if near else ""
         return distance(min(away)), f"from {name} to the nearest model centre{without}"
     bare = results.values(*_non_private_key(results, best), "mia_worst_record_auc")

@@ -15,7 +15,7 @@ COLUMNS = [
     {"name": "who", "description": "person", "type": "identifier"},
     {
         "name": "height", "description": "height", "type": "number", "unit": "cm",
-        "lower": 0, "upper": 300, "bound_reason": "nobody is taller", "resolution": 1,
+        "lower": 0, "upper": 300, "bound_reason": "no person is taller", "resolution": 1,
     },
     {"name": "smokes", "description": "smokes", "type": "category", "values": ["no", "yes", "unknown"]},
 ]  # fmt: skip
@@ -38,7 +38,7 @@ class Read:
 
 @pytest.fixture
 def entry() -> Callable[..., Entry]:
-    """Makes the entry; keyword arguments replace its sections."""
+    """Return a function that makes the entry; keyword arguments replace its sections."""
 
     def make(**changes: Any) -> Entry:
         content = {
@@ -53,7 +53,7 @@ def entry() -> Callable[..., Entry]:
 
 @pytest.fixture
 def read(tmp_path: Path, entry: Callable[..., Entry]) -> Callable[..., Read]:
-    """Reads bytes as a raw file."""
+    """Return a function that reads bytes as a raw file."""
 
     def run(content: bytes, **changes: Any) -> Read:
         path = tmp_path / "people.raw"

@@ -1,7 +1,7 @@
 """The sections of the report: one module and one template of the same name for each.
 
-`<name>.build` makes what `templates/sections/<name>.html` renders, in which it is called `section`. To add
-one: the two files, and a line in `page.build`. The navigation is made from the names of the sections.
+`<name>.build` returns the variable `section` of `templates/sections/<name>.html`. To add a section, add the two files
+and a line in `page.build`. The navigation is made from the names of the sections.
 """
 
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PageSection:
-    """What a section's template renders."""
+    """The content of a section, for its template."""
 
     @property
     def script_data(self) -> Mapping[str, object]:
-        """What the page's scripts need of the section, by the name under which they find it."""
+        """Data of the section for the page's scripts, by name."""
         return {}

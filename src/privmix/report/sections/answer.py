@@ -1,4 +1,4 @@
-"""The answer section: which mechanism for each dataset and trust model, its cost, what an attacker still learns."""
+"""The answer section: the best mechanism per dataset and trust model, its utility, and its exposure to attacks."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from privmix.report.worst_record import attack_tile, broken_claims, describe_att
 
 @dataclass(frozen=True)
 class Tile:
-    """One figure that must be seen at first sight."""
+    """One key figure."""
 
     value: str
     label: str
@@ -39,7 +39,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one dataset gets under one trust model at the reference epsilon."""
+    """The answer for one dataset and trust model at the reference epsilon."""
 
     dataset: str
     trust: str
@@ -48,8 +48,8 @@ class Answer:
     verdict: Verdict
     headline: str  # the answer in one sentence
     advice: Advice
-    kept: str = ""  # the utility kept, where that is known
-    choice: tuple[str, ...] = ()  # what bears on the choice of a mechanism and of ε
+    kept: str = ""  # the utility kept, if known
+    choice: tuple[str, ...] = ()  # sentences about the choice of a mechanism and of ε
     evidence: tuple[str, ...] = ()  # attack, audit and guarantee in words
     warnings: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
@@ -64,11 +64,11 @@ class DatasetAnswers:
     title: str
     answers: tuple[Answer, ...]
     material: Material | None
-    left_out: str | None  # which mechanisms are not run on it, and why
+    left_out: str | None  # mechanisms that are not run on it, and why
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """What to beware of under any trust model, each once."""
+        """Cautions of all answers, each once."""
         return tuple(dict.fromkeys(caution for answer in self.answers for caution in answer.cautions))
 
 
@@ -77,11 +77,11 @@ class AnswerSection(PageSection):
     """The answers for every dataset."""
 
     datasets: tuple[DatasetAnswers, ...]
-    unit: str  # what the models protect, in a few words
+    unit: str  # what the models protect
 
 
 def build(run: RunResults, results: Results) -> AnswerSection:
-    """The section."""
+    """Build the section."""
     found = answers(run, results)
     datasets = tuple(
         DatasetAnswers(
@@ -97,7 +97,7 @@ def build(run: RunResults, results: Results) -> AnswerSection:
 
 
 def describe_left_out(run: RunResults, dataset: str) -> str | None:
-    """Which mechanisms are not run on a dataset, in one sentence."""
+    """Describe in one sentence which mechanisms are not run on a dataset; None if all are run."""
     limits: dict[int, list[str]] = {}
     for each in run.left_out_of(dataset):
         limits.setdefault(each.max_coordinates, []).append(each.mechanism)
@@ -109,9 +109,9 @@ def describe_left_out(run: RunResults, dataset: str) -> str | None:
 
 
 def answers(run: RunResults, results: Results) -> list[Answer]:
-    """One answer per dataset and trust model, datasets in the order of the configuration.
+    """Return one answer per dataset and trust model, datasets in the order of the configuration.
 
-    A mechanism that hides a place only among nearby ones takes no part: its ε is not that of the others.
+    Mechanisms that hide a place only among nearby places are left out: their ε does not compare.
     """
     epsilon = run.reference_epsilon
     if epsilon is None:
@@ -192,7 +192,7 @@ def _tiles(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
 
 
 def _ceiling(run: RunResults, results: Results, best: Outcome) -> float | None:
-    """The most that the average attack may reach in expectation; None where the guarantee sets no limit to it."""
+    """Return the limit on the expected AUC of the average attack; None if the guarantee does not limit it."""
     return auc_ceiling(results, best) if run.limits_average(best.dataset) else None
 
 
@@ -215,7 +215,7 @@ def _no_answer(
 
 
 def _place(run: RunResults, best: Outcome, measured: int, tried: int, left_out: list[LeftOut]) -> str:
-    """What the mechanism is the best of."""
+    """Describe the mechanisms among which `best` is the best."""
     failed = tried - measured
     reasons = [f"{failed} failed"] if failed else []
     if left_out:

@@ -1,4 +1,4 @@
-"""The attack section: how well membership and attribute attacks do, and the most that the guarantee allows."""
+"""The attack section: results of membership and attribute attacks, and the limits that the guarantee sets."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ _NAMES = {"loss": "the loss attack", "LiRA": "LiRA"}
 
 @dataclass(frozen=True)
 class AttackRow:
-    """How well attacks do on one mechanism at one epsilon, and the most that the guarantee allows in expectation."""
+    """The attacks on one mechanism at one epsilon, and the limits on their expected results."""
 
     mechanism: str
     trust: str
@@ -60,7 +60,7 @@ class ShadowRow:
 
 @dataclass(frozen=True)
 class AttributeRow:
-    """How often a missing coordinate is guessed right."""
+    """The success rate of guessing a missing coordinate."""
 
     mechanism: str
     epsilon: float
@@ -154,7 +154,7 @@ def attack_rows(run: RunResults, results: Results, dataset: str) -> list[AttackR
 
 
 def _most_exposed_first(row: AttackRow) -> tuple[bool, float]:
-    """Sort key: the non-private models are the reference and come first."""
+    """Return the sort key: the non-private models are the reference and come first."""
     return math.isfinite(row.epsilon), -row.score
 
 
@@ -274,7 +274,7 @@ def draw_roc(
 ) -> Markup | None:
     """Draw the log-log ROC of the models at `epsilon` and of the non-private models; None if there is no curve.
 
-    `limit` is the (epsilon, delta) between two datasets in which two people have swapped places, or None.
+    `limit` is the (epsilon, delta) between two datasets in which two people swap places, or None.
     """
     infos = [(outcome, outcome.scores_info) for outcome in outcomes if outcome.scores_info is not None]
     drawn = [(outcome, info.roc if attack == "loss" else info.lira_roc) for outcome, info in infos]

@@ -16,7 +16,7 @@ from privmix.report.format import count, percent, plain, three_digits
 from privmix.report.run import Outcome, RunResults
 from privmix.report.sections import PageSection
 
-LOWEST = 1 / 30  # share of the smallest claim: lower bounds below it are drawn there
+LOWEST = 1 / 30  # of the smallest claim: the chart draws smaller lower bounds at this level
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AuditRow:
 
 @dataclass(frozen=True)
 class AuditSection(PageSection):
-    """Every audited claim, and the mistakes that were planted to test the audit."""
+    """All audited claims, and the planted mistakes that test the audit."""
 
     rows: tuple[AuditRow, ...]
     bounds: Markup | None  # chart of the lower bounds over the claims

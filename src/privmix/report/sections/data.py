@@ -1,4 +1,4 @@
-"""The data section: what may be shown about each dataset."""
+"""The data section: the public facts about each dataset."""
 
 from dataclasses import dataclass
 

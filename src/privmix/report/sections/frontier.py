@@ -1,4 +1,4 @@
-"""The frontier section: what each mechanism loses at each ε, drawn for the page as it is and as data for scripts."""
+"""The frontier section: the gap of each mechanism at each ε, as a picture and as data for scripts."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,10 @@ from privmix.report.results import Results, estimate, uniform_loglik
 from privmix.report.run import Outcome, RunResults
 from privmix.report.sections import PageSection
 
-LABEL_HEIGHT = 0.185  # inches of a direct label
-LETTER_WIDTH = 0.072  # inches of one letter of it
-LEFT = 1.3  # inches of the numbers at the vertical axis
+# Sizes in inches
+LABEL_HEIGHT = 0.185
+LETTER_WIDTH = 0.072
+LEFT = 1.3  # width of the numbers at the vertical axis
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class FrontierPictures:
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One mechanism at one ε: where it is drawn, and what is said of it."""
+    """One mechanism at one ε: its position, and the facts of its tooltip."""
 
     epsilon: float
     mean: float
@@ -55,7 +56,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class FrontierLine:
-    """One mechanism of a frontier, in the looks that it has everywhere."""
+    """One mechanism of a frontier, with its look."""
 
     mechanism: str
     label: str
@@ -83,7 +84,7 @@ class FrontierChart:
     dataset: str
     title: str
     gap: bool
-    gain: float | None  # the nats between 0 % and 100 % of utility
+    gain: float | None  # nats between 0 % and 100 % utility
     epsilons: tuple[float, ...]
     rules: tuple[FrontierRule, ...]
     lines: tuple[FrontierLine, ...]
@@ -97,11 +98,11 @@ class DatasetFrontier:
     title: str
     pictures: FrontierPictures | None
     chart: FrontierChart | None  # the same for scripts
-    bounded: bool  # whether the public box is known, and so the level of the uniform density
+    bounded: bool  # whether the level of the public bounds alone is known
 
     @property
     def mechanisms(self) -> list[str]:
-        """The mechanisms that are drawn."""
+        """The drawn mechanisms."""
         return [line.mechanism for line in self.chart.lines] if self.chart else []
 
 
@@ -118,7 +119,7 @@ class FrontierSection(PageSection):
 
 
 def build(run: RunResults, results: Results) -> FrontierSection:
-    """The section."""
+    """Build the section."""
     return FrontierSection(tuple(_dataset(run, results, name) for name in run.settings.datasets))
 
 
@@ -155,7 +156,7 @@ def frontier_chart(
     non_private: list[str],
     gain: float | None,
 ) -> FrontierChart | None:
-    """The frontier's numbers, or None when no private mechanism has a result on the dataset."""
+    """Return the numbers of the frontier; None if no private mechanism has a result on the dataset."""
     metric = "holdout_gap" if results.baseline(dataset) else "holdout_loglik"
     lines = []
     made = {(outcome.mechanism, outcome.epsilon): outcome for outcome in outcomes}
@@ -212,7 +213,7 @@ def draw_frontier(
     non_private: list[str],
     gain: float | None,
 ) -> FrontierPictures | None:
-    """The frontier, or None when no private mechanism has a result on the dataset."""
+    """Draw the frontier; None if no private mechanism has a result on the dataset."""
     metric = "holdout_gap" if results.baseline(dataset) else "holdout_loglik"
     frame = results.frame
     chosen = frame["dataset"].eq(dataset) & frame["metric"].eq(metric) & np.isfinite(frame["value"])
@@ -246,7 +247,7 @@ def draw_frontier(
 def reference_levels(
     results: Results, dataset: str, domain: Domain | None, non_private: list[str], metric: str
 ) -> list[Level]:
-    """The lines of models that spend no budget: the best, other non-private ones, and the uniform box."""
+    """Return the lines of models that spend no budget: best non-private, other non-private, public bounds alone."""
     baseline = results.baseline(dataset)
     zero = baseline.holdout_loglik if baseline else 0.0
     found = [Level("best non-private", 0.0, INK, (1.0, 0.0))] if baseline else []
@@ -275,7 +276,7 @@ def _draw(
         axes.axhline(level.value, color=level.colour, linewidth=1.1, linestyle=(0, level.dashes))
     for position, look in enumerate(shown):
         part = rows[rows["mechanism"] == look.name]
-        # Side by side, so that the intervals of two mechanisms at one epsilon do not hide each other.
+        # Shift the points sideways so that intervals at one epsilon do not hide each other.
         shift = 1.0 + 0.03 * (position - (len(shown) - 1) / 2) * min(1.0, 8 / len(shown))
         seaborn.lineplot(
             x=part["epsilon"] * shift, y=part["value"], ax=axes, color=look.colour, linewidth=1.7,
@@ -301,7 +302,7 @@ def _whiskers(values: pd.Series) -> tuple[float, float]:
 
 
 def _scale(axes: Axes, rows: pd.DataFrame, levels: list[Level], metric: str, gain: float | None) -> None:
-    """Gaps over more than a decade go on an axis that is logarithmic away from zero, and linear near it."""
+    """Scale the vertical axis: gaps over more than a decade get an axis that is logarithmic except near zero."""
     means = rows.groupby(["mechanism", "epsilon"])["value"].mean()
     values = np.array([*means, *(level.value for level in levels)])
     if metric != "holdout_gap":
@@ -328,12 +329,12 @@ def _scale(axes: Axes, rows: pd.DataFrame, levels: list[Level], metric: str, gai
 
 
 def _name_axis(axes: Axes, name: str) -> None:
-    """The name above the axis, where it reads without turning the head."""
+    """Write the name above the axis, not along it, so that it is easy to read."""
     axes.set_title(name, fontsize=10, color=MUTED, pad=8, horizontalalignment="left")
 
 
 def _tick(gap: float, gain: float | None) -> str:
-    """A gap and the utility that it leaves; below the public bounds alone there is none."""
+    """Format a gap and the utility kept; below the public bounds alone, only the gap."""
     number = plain(gap) if gap else "0"
     if not gain or 1 + gap / gain < 0:
         return number
@@ -343,7 +344,7 @@ def _tick(gap: float, gain: float | None) -> str:
 def _direct_labels(
     axes: Axes, rows: pd.DataFrame, shown: list[Series], levels: list[Level], height: float
 ) -> None:
-    """Each line's name at its right end, moved apart where lines meet, with a leader to the line."""
+    """Write each line's name at its right end, moved apart if lines meet, with a leader to the line."""
     ends = []
     for look in shown:
         part = rows[rows["mechanism"] == look.name]
@@ -361,7 +362,7 @@ def _direct_labels(
 
 
 def _description(rows: pd.DataFrame, shown: list[Series], metric: str, dataset: str) -> str:
-    """The picture in words, for those who do not see it."""
+    """Describe the picture for screen readers."""
     parts = []
     for look in shown:
         means = rows[rows["mechanism"] == look.name].groupby("epsilon")["value"].mean()

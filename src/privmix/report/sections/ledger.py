@@ -31,7 +31,7 @@ class LedgerView:
     theorem: str | None
     protects: str
     trust: str
-    split: str | None  # how ε is split between the coordinates and the answers about attributes
+    split: str | None  # how ε is split between coordinates and attributes
 
 
 @dataclass(frozen=True)

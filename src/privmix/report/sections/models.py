@@ -1,4 +1,4 @@
-"""The models section: fitted models over the records, side by side, and one of any ε as the reader chooses."""
+"""The models section: fitted models over the records, side by side, and an explorer for every ε."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ BINS = 60
 
 @dataclass(frozen=True)
 class Component:
-    """A Gaussian in the drawn coordinates and original units: one mean and variance, or two and three."""
+    """A component in the drawn coordinates and original units: 1 mean and 1 variance, or 2 and 3 numbers."""
 
     weight: float
     mean: tuple[float, ...]
@@ -32,7 +32,7 @@ class Component:
 
 @dataclass(frozen=True)
 class ExplorerFit:
-    """A model and what is said of it, or why there is none."""
+    """A model and its description, or why there is none."""
 
     epsilon: float | None
     words: str
@@ -54,33 +54,31 @@ class ExplorerMechanism:
 
 @dataclass(frozen=True)
 class Explorer:
-    """One dataset's models, and the window in which all of them are drawn."""
+    """The models of one dataset, and the window in which they are drawn."""
 
     dataset: str
     axes: tuple[str, ...]
     limits: tuple[tuple[float, float], ...]
-    shape: float  # height by width
+    shape: float  # height / width
     epsilons: tuple[str, ...]
-    start: str  # the mechanism that is drawn first: the best at the reference ε
-    reference: int  # position of the reference ε
-    baseline: (
-        ExplorerMechanism | None
-    )  # None where the records are sensitive, or nothing was fitted without privacy
+    start: str  # mechanism shown first: the best at the reference ε
+    reference: int  # index of the reference ε
+    baseline: ExplorerMechanism | None  # None if the records are sensitive or there is no non-private model
     mechanisms: tuple[ExplorerMechanism, ...]
     places: tuple[tuple[float, ...], ...]
     cloud: bool
-    histogram: tuple[tuple[float, float, float], ...]  # from, to, density; where one coordinate is drawn
+    histogram: tuple[tuple[float, float, float], ...]  # from, to, density; empty if two coordinates are drawn
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One model's picture, or why there is none."""
+    """The picture of one model, or why there is none."""
 
     mechanism: str
     look: Series | None
     epsilon: float
     picture: Markup | None
-    kept: str  # the utility, in words
+    kept: str  # utility in words
     unseen: str
     failure: str | None
 
@@ -92,20 +90,20 @@ class ModelPictures:
     panels: tuple[Panel, ...]
     bitmap: str | None
     records: int
-    flat: bool  # whether two coordinates are drawn, not one
+    flat: bool  # whether two coordinates are drawn
     projected: bool
     explorer: Explorer | None  # the models of every ε, for scripts
 
 
 @dataclass(frozen=True)
 class DatasetModels:
-    """The models of one dataset, and what may be said of the records beside them."""
+    """The models of one dataset, and what the page may show of its records."""
 
     name: str
     title: str
     pictures: ModelPictures | None
     material: Material | None
-    person: str | None  # the most exposed one
+    person: str | None  # the most exposed person
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class ModelsSection(PageSection):
 
 
 def build(run: RunResults, results: Results) -> ModelsSection:
-    """The section."""
+    """Build the section."""
     looks, reference = series(run.private, run.trust), run.reference_epsilon
     datasets = []
     for name in run.settings.datasets:
@@ -148,10 +146,8 @@ def model_pictures(
     reference: float | None,
     gain: float | None,
 ) -> ModelPictures | None:
-    """The models of a dataset at the reference epsilon, or None where there is no model; `gain`: see `utility_gain`."""
-    if (
-        material.domain.visibility == "sensitive"
-    ):  # a non-private model may sit on a person: it tells of records
+    """Draw the models of a dataset at the reference epsilon; None if there is no model. `gain`: see `utility_gain`."""
+    if material.domain.visibility == "sensitive":  # a component of a non-private model may reveal a person
         outcomes = [outcome for outcome in outcomes if outcome.private]
     shown = [outcome for outcome in outcomes if not outcome.private or outcome.epsilon == reference]
     drawn = [(outcome, model_to_draw(results, outcome)) for outcome in shown]
@@ -192,7 +188,7 @@ def model_pictures(
 
 
 def model_to_draw(results: Results, outcome: Outcome) -> FittedModel | None:
-    """The model to draw: the best non-private one, otherwise the first replicate, whichever it is."""
+    """Return the model to draw: the best replicate of the baseline, otherwise the first replicate."""
     models = outcome.model.models if outcome.model else ()
     baseline = results.baseline(outcome.dataset)
     if not outcome.private and baseline and baseline.mechanism == outcome.mechanism:
@@ -202,7 +198,7 @@ def model_to_draw(results: Results, outcome: Outcome) -> FittedModel | None:
 
 
 def describe_hidden(window: PlotWindow, model: FittedModel) -> str:
-    """What of a model its picture does not show."""
+    """Describe the parts of a model that its picture does not show."""
     hidden, wider, total = (
         model_plot.centres_outside(window, model),
         model_plot.ellipses_around(window, model),
@@ -226,7 +222,7 @@ def build_explorer(
     reference: float | None,
     gain: float | None,
 ) -> Explorer | None:
-    """The models of a dataset, or None where nothing is private."""
+    """Build the explorer of a dataset; None if no model is private."""
     epsilons = sorted({outcome.epsilon for outcome in outcomes if outcome.private})
     if not epsilons or reference is None:
         return None
@@ -260,7 +256,7 @@ def build_explorer(
 
 
 def _best(results: Results, outcomes: list[Outcome], otherwise: str) -> str:
-    """The mechanism with the best held-out likelihood among those whose ε compares."""
+    """Return the mechanism with the best held-out likelihood among those with a comparable ε."""
     found = {
         outcome.mechanism: value.mean
         for outcome in outcomes
@@ -272,7 +268,7 @@ def _best(results: Results, outcomes: list[Outcome], otherwise: str) -> str:
 
 
 def describe_utility(results: Results, outcome: Outcome, gain: float | None) -> str:
-    """The utility that a private mechanism keeps, and the gap behind it; empty where nothing was measured."""
+    """Describe the utility that a private mechanism keeps, and its gap; empty if there is no gap."""
     gap = results.estimate(*outcome.key, "holdout_gap")
     if not gap or not outcome.private:
         return ""
@@ -312,7 +308,7 @@ def _components(model: FittedModel, window: PlotWindow) -> tuple[Component, ...]
 
 
 def _short(values: np.ndarray) -> tuple[float, ...]:
-    """Six digits: finer than any screen."""
+    """Round to six digits, which is finer than any screen."""
     return tuple(float(f"{value:.6g}") for value in values)
 
 

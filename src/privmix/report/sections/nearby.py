@@ -35,7 +35,7 @@ class NearbyRow:
 
 @dataclass(frozen=True)
 class NearbyModels:
-    """Such models of one dataset."""
+    """The models of one dataset that hide places."""
 
     name: str
     title: str
@@ -45,7 +45,7 @@ class NearbyModels:
 
 @dataclass(frozen=True)
 class NearbySection(PageSection):
-    """The datasets that have such models."""
+    """The datasets with models that hide places."""
 
     datasets: tuple[NearbyModels, ...]
 
@@ -61,7 +61,7 @@ def build(run: RunResults, results: Results) -> NearbySection | None:
 
 
 def nearby_rows(run: RunResults, results: Results, dataset: str) -> list[NearbyRow]:
-    """Return a row for every such model with a result."""
+    """Return a row for every model that hides places and has a result."""
     return [
         _row(run, results, outcome, outcome.model.privacy)
         for outcome in run.of(dataset)

@@ -1,4 +1,4 @@
-"""The results section: one row per job, best first, with the reason where a job has no result; files to save."""
+"""The results section: one row per job, best first, or the reason why it has no result; and files to save."""
 
 import base64
 import csv
@@ -14,7 +14,7 @@ from privmix.report.results import Results
 from privmix.report.run import Outcome, RunResults
 from privmix.report.sections import PageSection
 
-MOST = 300_000  # bytes of one file inside the page: the page stays small for large runs
+MOST = 300_000  # largest size in bytes of a file inside the page
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def failure_rows(run: RunResults) -> list[FailureRow]:
 
 
 def attach(address: str, content: bytes, packed: bool = False) -> Attachment:
-    """Return the file as the page holds it; the same bytes always give the same page."""
+    """Return the file as part of the page; the same bytes always give the same page."""
     carried = gzip.compress(content, mtime=0) if packed else content
     inside = base64.b64encode(carried).decode() if len(carried) * 4 / 3 <= MOST else None
     return Attachment(address, len(content), inside, packed)

@@ -1,12 +1,12 @@
-// The address says what the page shows: `#frontier?dataset=…&hide=a,b` is a place and the choices of every section.
+// The URL fragment holds the state of the page: `#frontier?dataset=…&hide=a,b` is a place and the choices of all sections.
 const data = JSON.parse(document.getElementById("page-data").textContent);
-const painters = []; // each shows what the address says in its section
+const painters = []; // each draws a section from the URL fragment
 const anchor = () => location.hash.slice(1).split("?")[0];
 let chosen = new URLSearchParams(location.hash.split(/\?(.*)/s)[1] ?? "");
 
 const repaint = () => { for (const paint of painters) paint(); };
 
-// An empty choice is the usual one and leaves the address.
+// An empty choice means the default and is removed from the fragment.
 const choose = (place, key, value) => {
   if (value) chosen.set(key, value); else chosen.delete(key);
   history.replaceState(null, "", `#${place}${String(chosen) && "?"}${chosen}`);
@@ -17,7 +17,7 @@ const goTo = place => { if (location.hash.includes("?")) document.getElementById
 
 let width = innerWidth;
 addEventListener("resize", () => {
-  if (innerWidth !== width) repaint(); // pictures are drawn for a width; a phone's address bar changes the height alone
+  if (innerWidth !== width) repaint(); // pictures depend on the width only; a phone's address bar changes only the height
   width = innerWidth;
 });
 
@@ -26,12 +26,12 @@ addEventListener("hashchange", () => {
     chosen = new URLSearchParams(location.hash.split(/\?(.*)/s)[1]);
     repaint();
     goTo(anchor());
-  } else if (String(chosen)) { // a link inside the page: the choices stay
+  } else if (String(chosen)) { // a link inside the page keeps the choices
     history.replaceState(null, "", `#${anchor()}?${chosen}`);
   }
 });
 
-// The fields of a form are choices: they write the address and read it. What a list does not have is no choice.
+// Bind the fields of a form to the URL fragment. A value that is not an option resets the field.
 const bind = form => {
   const fields = [...form.querySelectorAll("[data-key]")];
   const place = form.closest("section").id;

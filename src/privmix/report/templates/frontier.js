@@ -1,4 +1,4 @@
-// Frontiers: Observable Plot draws them from the page's own numbers; a legend hides mechanisms in all of them.
+// Frontiers, drawn with Observable Plot from the data in the page. The legend hides mechanisms in all of them.
 const NS = "http://www.w3.org/2000/svg";
 const polygon = (corners, turned = 0) => ({draw(context, size) {
   const radius = Math.sqrt(size) * .64;
@@ -43,13 +43,13 @@ const percent = share => {
   if (kept > 99.9 && kept < 100) return ">99.9 %";
   return `${kept && (kept < 10 || kept > 99) ? +kept.toFixed(1) : Math.round(kept)} %`;
 };
-// A gap and the utility that it leaves; below the public bounds alone there is none.
+// A gap and the utility kept; below the public bounds alone, only the gap.
 const gapTick = (gap, gain) => (gain && 1 + gap / gain >= 0 ? `${short(gap)} · ${percent(1 + gap / gain)}` : short(gap));
 
 const gapOr = chart => (chart.gap ? gap => gapTick(gap, chart.gain) : short);
 
-const LEAST_GAP = 1e-2; // nearer to zero the axis is linear
-// Logarithmic away from zero and linear near it, from the smallest gap's decade to the largest.
+const LEAST_GAP = 1e-2; // the axis is linear nearer to zero
+// Logarithmic from the decade of the smallest gap to the largest gap, and linear near zero.
 const gapScale = values => {
   const lost = values.filter(gap => gap < 0).map(gap => -gap);
   const worst = Math.max(...lost, LEAST_GAP), nearest = Math.min(...lost, worst);
@@ -67,14 +67,14 @@ const linearScale = values => {
 
 const draw = (chart, card) => {
   const box = card.querySelector(".chart"), width = Math.floor(box.clientWidth);
-  if (!width) return; // nobody sees it; it is drawn once it has a width
+  if (!width) return; // hidden; drawn when it gets a width
   const names = hidden(), trust = value("frontier-trust");
   const lines = chart.lines.filter(line => !names.has(line.mechanism) && (!trust || line.trust === trust));
   const points = lines.flatMap(line => line.points);
   const curved = chart.gap && value("frontier-y") !== "linear";
   const levels = chart.rules.map(rule => rule.value);
   const means = points.map(point => point.mean);
-  // On a linear axis a far level would press all lines together: only the best non-private model stays in any case.
+  // On a linear axis a far level would compress all lines, so only the best non-private model is always in view.
   const y = curved ? gapScale([...means, ...levels])
     : linearScale([...means, ...(chart.gap ? [0] : []), ...(means.length ? [] : levels)]);
   const {scale, ticks} = y;
@@ -95,7 +95,7 @@ const draw = (chart, card) => {
   ];
   const tall = width < 480 ? 300 : 390, beside = 22;
   const left = 12 + 7 * d3.max(ticks, tick => gapOr(chart)(tick).length);
-  const shift = index => (byRatio ? apart * (index - (lines.length - 1) / 2) : 0); // on a linear axis another place is another ε
+  const shift = index => (byRatio ? apart * (index - (lines.length - 1) / 2) : 0); // on a linear axis a shift would look like another ε
   lines.forEach((line, index) => {
     const common = {x: "epsilon", stroke: line.colour, dx: shift(index), clip: true};
     marks.push(
@@ -116,7 +116,7 @@ const draw = (chart, card) => {
   });
   plot.setAttribute("role", "group");
   plot.setAttribute("aria-label", `${chart.title}: ${lines.length} of ${chart.lines.length} mechanisms; arrow keys go from marker to marker`);
-  for (const part of plot.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label"); // of no use without a role
+  for (const part of plot.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label"); // no effect without a role
   for (const part of plot.children) part.setAttribute("aria-hidden", "true");
   name(plot, chart.gap ? `gap, nats per record${chart.gain ? " · utility kept" : ""}` : "held-out log-likelihood, nats per record", 0, 14, "start");
   name(plot, "ε (smaller protects more)", (left + width - beside) / 2, tall - 6, "middle");
@@ -132,7 +132,7 @@ const name = (plot, words, x, y, where) => {
   text.textContent = words;
 };
 
-// One stop of the Tab key per picture; arrows go along a line and from line to line.
+// The Tab key stops once per picture. Arrow keys move along a line and between lines.
 const targets = (plot, lines, shift) => {
   const [x, y] = [plot.scale("x"), plot.scale("y")];
   const rows = lines.map((line, index) => line.points.map(point => {
@@ -177,7 +177,7 @@ const tell = (spot, line, point) => {
   const wide = document.documentElement.clientWidth, tall = document.documentElement.clientHeight;
   const right = place.right + 8, above = place.top - size.height - 6;
   const left = right + size.width < wide - 8 ? right : Math.max(8, place.left - size.width - 8);
-  // Beside the marker where there is room; on a phone, above or below it.
+  // Beside the marker if there is room; on a phone, above or below it.
   const beside = left >= right || left + size.width < place.left;
   const top = beside ? Math.min(Math.max(8, place.top - 20), tall - size.height - 8) : above > 8 ? above : place.bottom + 6;
   tip.style.left = `${left + scrollX}px`;

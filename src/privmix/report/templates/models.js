@@ -1,8 +1,8 @@
-// See it: one model of a dataset, by mechanism and ε, beside the best model without privacy.
+// Explorer: one model of a dataset, by mechanism and ε, beside the best non-private model.
 const SIGMAS = 2;
 const turns = d3.range(65).map(step => 2 * Math.PI * step / 64);
 
-// A covariance's triangular root takes the unit circle to the ellipse of one standard deviation.
+// The Cholesky factor of a covariance maps the unit circle to the ellipse of one standard deviation.
 const ellipse = ({mean: [x, y], covariance: [across, both, up]}) => {
   const one = Math.sqrt(across), two = both / one, three = Math.sqrt(Math.max(up - two * two, 0));
   return turns.map(turn => [x + SIGMAS * one * Math.cos(turn), y + SIGMAS * (two * Math.cos(turn) + three * Math.sin(turn))]);
@@ -40,7 +40,7 @@ const portray = (seen, figure, {label, colour}, fit) => {
   figure.querySelector(".name").textContent = label;
   figure.querySelector(".about").textContent = [fit.words, fit.about].filter(Boolean).join(" · ");
   figure.querySelector(".unseen").textContent = fit.unseen;
-  if (!width) return; // nobody sees it; it is drawn once it has a width
+  if (!width) return; // hidden; drawn when it gets a width
   if (fit.failure) {
     const reason = document.createElement("div");
     reason.className = "empty";
@@ -50,7 +50,7 @@ const portray = (seen, figure, {label, colour}, fit) => {
   }
   const flat = seen.axes.length === 2, margins = {marginLeft: flat ? 56 : 14, marginRight: 10, marginTop: 8, marginBottom: 42};
   const across = width - margins.marginLeft - margins.marginRight;
-  const axis = (at, ticks) => ({ // with as many digits as tell its ticks apart
+  const axis = (at, ticks) => ({ // enough digits to tell its ticks apart
     label: seen.axes[at], labelAnchor: "center", labelArrow: "none", ticks, tickSize: 3, tickFormat: d3.tickFormat(...seen.limits[at], ticks),
   });
   const plot = Plot.plot({

@@ -1,4 +1,4 @@
-// The navigation marks the section that the reader sees: the last one that begins in the upper third of the window.
+// Mark the current section in the navigation: the last one that begins in the upper third of the window.
 const stops = [...document.querySelectorAll('nav a[href^="#"]')]
   .map(link => [link, document.getElementById(link.hash.slice(1))]).filter(([, section]) => section);
 let here = null;
@@ -10,7 +10,7 @@ const markHere = () => {
   here?.removeAttribute("aria-current");
   link.setAttribute("aria-current", "true");
   here = link;
-  const list = link.closest("ul"); // on a phone the list scrolls sideways
+  const list = link.closest("ul"); // the list scrolls sideways on a phone
   list.scrollTo({left: link.parentElement.offsetLeft - (list.clientWidth - link.offsetWidth) / 2});
 };
 let waiting = false;

@@ -1,4 +1,4 @@
-// Tables of results: a click on a column head sorts, the fields above filter, and the buttons save files.
+// Results tables: sort by a click on a column head, filter with the fields above, and save files.
 const tables = [...document.querySelectorAll(".card.results")].map(card => ({
   card, dataset: card.dataset.dataset, body: card.querySelector("tbody"),
   heads: [...card.querySelectorAll("thead th")], rows: [...card.querySelectorAll("tbody tr")],
@@ -6,7 +6,7 @@ const tables = [...document.querySelectorAll(".card.results")].map(card => ({
 const resultsForm = document.getElementById("results-controls");
 bind(resultsForm);
 
-// Letters without case and accents, so that spelling does not matter.
+// Remove case and accents for the search.
 const folded = text => text.normalize("NFKD").replace(/\p{Mn}/gu, "").toLowerCase();
 const sortKey = dataset => `sort.${dataset}`;
 const NUMBER = /^-?(\d|inf)/;
@@ -26,7 +26,7 @@ const sortTable = ({dataset, heads, rows, body}) => {
   });
   const cell = row => {
     const found = row.cells[column];
-    return !found || found.colSpan > 1 ? "" : found.dataset.value ?? found.textContent; // a reason spans several columns
+    return !found || found.colSpan > 1 ? "" : found.dataset.value ?? found.textContent; // the reason of a failure spans several columns
   };
   const order = [...rows];
   if (column !== -1) order.sort((a, b) => {
@@ -39,7 +39,7 @@ const sortTable = ({dataset, heads, rows, body}) => {
 
 const filterTables = () => {
   const words = folded(value("results-words")).split(/\s+/).filter(Boolean);
-  // An empty choice is the reported ε. The non-private rows stay beside every ε.
+  // An empty choice means the reported ε. Non-private rows are shown with every ε.
   const dataset = value("results-dataset"), at = value("results-epsilon") || resultsForm.dataset.usual || "all";
   let shown = 0, all = 0;
   for (const table of tables) {

@@ -1,4 +1,4 @@
-// The address says what is shown: `#name` is a dataset, `#?q=words&visibility=public` a search of the list.
+// The URL fragment holds the state: `#name` is a dataset, `#?q=words&visibility=public` a search of the list.
 (() => {
   "use strict";
   const fields = [...document.querySelectorAll(".search [data-key]")];
@@ -6,7 +6,7 @@
   const cards = [...document.querySelectorAll(".entries > li")];
   const sections = [...document.querySelectorAll(".entry")];
   const title = document.title;
-  // Letters without case and accents, so that spelling does not matter.
+  // Remove case and accents for the search.
   const plain = text => text.normalize("NFKD").replace(/\p{Mn}/gu, "").toLowerCase();
   const words = new Map(cards.map(card => [card, plain(card.dataset.words)]));
 
@@ -23,7 +23,7 @@
       && ["visibility", "source"].every(key => !state.has(key) || card.dataset[key] === state.get(key));
     for (const card of cards) card.hidden = !matches(card);
     const shown = cards.filter(card => !card.hidden);
-    // On paper, the list is followed by its datasets.
+    // In print, the datasets follow the list.
     for (const section of sections) section.hidden = !shown.some(card => card.dataset.name === section.id);
     document.querySelector(".nothing").hidden = shown.length > 0;
     const all = `${cards.length} ${cards.length === 1 ? "dataset" : "datasets"}`;
