@@ -38,7 +38,7 @@ def test_it_begins_with_the_best_mechanism_at_the_reference_beside_the_best_with
     seen = visit(page).page
     assert told(seen) == (
         "dp_em_exact",
-        "ε = 1 · 88 % utility (gap −0.29 nats)",
+        "ε = 1 · 88 % utility kept (gap −0.29 nats per record)",
     )
     assert told(seen, side="open") == ("non_private", "no privacy")
     assert seen.locator(".explorer[data-dataset=checkins] use[href='#cloud-checkins']").count() == 2

@@ -73,7 +73,7 @@ def test_people_and_their_relation_are_named(run):
 
 def test_the_sum_stands_in_the_ledger_of_the_page(rendered):
     section = rendered.html[rendered.html.index('id="ledger"') : rendered.html.index('id="results"')]
-    assert section.count("Joint cost if published.") == 2
+    assert section.count("Cost of publishing several models.") == 2
 
 
 def test_a_single_model_has_nothing_to_add_up(tmp_path):

@@ -97,7 +97,7 @@ def test_a_run_of_nothing_else_has_no_answer_and_says_why(tmp_path):
         tmp_path, datasets=(HOMES,), mechanisms=("non_private", "planar_5km"), failing=()
     )
     html = made_up_run.render(tmp_path, configuration)
-    assert "their ε is no answer to this question" in html
+    assert "Their ε does not answer this question" in html
     assert "No private mechanism whose ε compares" in html
 
 
