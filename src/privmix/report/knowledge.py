@@ -113,14 +113,15 @@ def advise(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
         if smaller:
             return Advice(
                 BADGES["good"],
-                f"At ε = {plain(smaller[0])}, a {best.trust} mechanism still keeps at least {percent(GOOD_SHARE)}.",
+                f"At ε\u00a0=\u00a0{plain(smaller[0])}, a {best.trust} mechanism still keeps at least "
+                f"{percent(GOOD_SHARE)}.",
             )
         below = [e for e in tried if e < best.epsilon]
         if not below:
             return Advice(BADGES["good"])
         return Advice(
             BADGES["good"],
-            f"At ε = {plain(below[-1])}, no {best.trust} mechanism surely keeps {percent(GOOD_SHARE)}.",
+            f"At ε\u00a0=\u00a0{plain(below[-1])}, no {best.trust} mechanism surely keeps {percent(GOOD_SHARE)}.",
         )
     if worth == "fair" or (worth == "unclear" and _surely_useful(kept)):
         return Advice(BADGES["fair"], most)
@@ -195,8 +196,8 @@ def _keeping_sentence(tried: dict[float, float], share: float, trust: str) -> st
     if not reached:
         return f"No {trust} mechanism surely keeps {percent(share)} at any tested ε."
     epsilon = plain(reached[0])
-    weak = f", but ε = {epsilon} protects little" if reached[0] >= LARGE_EPSILON else ""
-    return f"At ε = {epsilon}, a {trust} mechanism keeps at least {percent(share)}{weak}."
+    weak = f", but ε\u00a0=\u00a0{epsilon} protects little" if reached[0] >= LARGE_EPSILON else ""
+    return f"At ε\u00a0=\u00a0{epsilon}, a {trust} mechanism keeps at least {percent(share)}{weak}."
 
 
 def _epsilon_range(tried: dict[float, float], reached: list[float]) -> str:
