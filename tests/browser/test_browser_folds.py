@@ -67,7 +67,16 @@ def test_navigation_links_lead_to_sections_below_the_bar(visit, page, width):
 
 def test_the_overview_links_to_the_answers(visit, page):
     seen = visit(page).page
-    links = seen.locator(".overview tbody a")
+    links = seen.locator(".overview tbody th a")
     assert links.count() == 3
     for link in links.all():
         assert seen.locator(link.get_attribute("href")).inner_text().startswith(link.inner_text())
+
+
+def test_the_overview_leads_to_the_descriptions_of_the_mechanisms(visit, page):
+    seen = visit(page).page
+    links = seen.locator(".overview tbody .choice a")
+    assert links.count() == 6
+    for link in links.all():
+        row = seen.locator(link.get_attribute("href"))
+        assert row.locator("th").inner_text() == link.inner_text()

@@ -196,7 +196,7 @@ def test_no_training_record_is_a_sentence(tmp_path, method):
         "--clean", tmp_path / "clean.parquet", "--output", tmp_path / "private.parquet",
     )  # fmt: skip
     assert done.returncode == 1
-    assert "there is no training record to report" in done.stderr
+    assert "there are no training records" in done.stderr
     assert "Traceback" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["clean.parquet"]
 

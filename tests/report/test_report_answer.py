@@ -14,7 +14,7 @@ from privmix.report.run import Outcome, sample_material
 from privmix.report.sections import answer as answer_section
 from privmix.report.sections.answer import answers
 
-LOSS = "membership attack (loss), AUC; 0.5 = guessing"
+LOSS = "AUC of the loss attack on membership (0.5 = guessing; "
 
 
 def answered(root, **options):
@@ -35,7 +35,7 @@ def test_each_dataset_and_trust_model_gets_its_best_mechanism_at_the_reference_e
         ("survey", "central", "dp_em_exact", 0.7),
         ("survey", "local", "laplace_aware", 0.7),  # responses fails on survey
     ]
-    assert "best of the 2 central mechanisms" in said(found[0])
+    assert "the best of the 2 central mechanisms." in said(found[0])
     assert "best of the 2 local mechanisms that ran (1 failed)" in said(found[3])
 
 
@@ -45,15 +45,15 @@ def test_the_headline_gives_utility_and_gap(tmp_path):
     gain = utility_gain(run, scores, "checkins")
     headline = answers(run, scores)[0].headline.replace("\u00a0", " ")
     assert f"keeps {100 * (1 + gap / gain):.0f} % of the utility" in headline
-    assert f"a gap of −{-gap:.2f} nats" in headline
+    assert f"(gap: −{-gap:.2f} nats per record)" in headline
 
 
 def test_the_attack_is_compared_with_its_limit_if_each_person_has_one_record(tmp_path):
     (central, _) = answered(tmp_path, datasets=(HOMES,))
-    assert "in expectation no attack on a single record can exceed 0.731." in said(
+    assert "In expectation, no attack on a single record can exceed 0.731." in said(
         central
     )  # e/(1+e) at epsilon 1
-    assert f"{LOSS}; limit 0.731" in [tile.label for tile in central.tiles]
+    assert f"{LOSS}limit 0.731)" in [tile.label for tile in central.tiles]
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_only_a_guarantee_for_all_records_of_a_person_limits_the_average_attack(
     (label,) = [tile.label for tile in central.tiles if tile.label.startswith(LOSS)]
     if limit:
         assert f"no attack on a single person can exceed {limit}." in said(central)
-        assert label == f"{LOSS}; limit {limit}"
+        assert label == f"{LOSS}limit {limit})"
     else:
         assert "0.731" not in said(central)
-        assert "it protects one record and people here hold several" in said(central)
-        assert label == LOSS
+        assert "ε protects one record, and persons here have several records" in said(central)
+        assert label == f"{LOSS}no limit: persons have several records)"
 
 
 def test_one_person_with_two_records_removes_the_limit(tmp_path):
@@ -93,9 +93,9 @@ def test_one_person_with_two_records_removes_the_limit(tmp_path):
 def test_the_isolated_person_is_named_with_and_without_privacy(tmp_path):
     text = said(answered(tmp_path, datasets=(CHECKINS,))[0])
     assert "isolated-1" in text
-    assert "without privacy it reaches AUC 1.000" in text
+    assert "non-private: AUC 1.000" in text
     assert re.search(r"The nearest centre of any of 3 replicates is [\d,]+ km away", text)
-    assert "(without privacy: less than 1 m in 3 of 3)" in text
+    assert "(non-private: less than 1 m in 3 of 3)" in text
 
 
 def test_an_average_attack_above_its_limit_is_explained_by_the_split(tmp_path):
@@ -103,7 +103,7 @@ def test_an_average_attack_above_its_limit_is_explained_by_the_split(tmp_path):
     results = scores.frame.copy()
     results.loc[results["metric"].eq("mia_loss_auc"), "value"] = 0.74
     (central, _) = answers(run, Results(results))
-    assert "the chance of which records were held out" in said(central)
+    assert "can come from the choice of the held-out records" in said(central)
     assert not any("break its own claim" in warning for warning in central.warnings)
 
 
@@ -140,7 +140,7 @@ def test_a_mechanism_that_breaks_its_claim_is_not_recommended(tmp_path, monkeypa
 
 def test_without_a_person_column_people_with_several_records_are_less_protected(tmp_path):
     (central, _) = answered(tmp_path, datasets=(MadeUpData("nameless", named=False),), failing=())
-    assert "on a single record can exceed 0.731; whoever has several records is protected less." in said(
+    assert "on a single record can exceed 0.731; a person with several records is protected less." in said(
         central
     )
 
@@ -151,9 +151,11 @@ def test_the_tile_of_the_isolated_person_has_interval_limit_and_non_private_auc(
     evaluation = run.settings.evaluation.model_copy(update={"worst_record_runs": 500})
     run = replace(run, settings=run.settings.model_copy(update={"evaluation": evaluation}))
     *_, exposed, proven = answers(run, scores)[0].tiles
-    against = f"({auc - 0.2:.2f} to {auc + 0.2:.2f}; 0.5 = guessing; limit 0.731; 1.000 without privacy)"
-    assert exposed.label == f"attack on isolated\u20111, AUC {against}"
-    assert proven.label == "shown by the audit (game); claimed: ε\u00a0≤\u00a01"
+    against = f"95\u00a0% interval: {auc - 0.2:.2f} to {auc + 0.2:.2f}; 0.5 = guessing; limit 0.731; non-private: 1.000"
+    who = "isolated\u20111, a person far from all others"
+    assert exposed.label == f"AUC of the worst-record attack on {who} ({against})"
+    assert proven.label.startswith("lower bound on ε from the audit game (crafted records")
+    assert proven.label.endswith("claim: ε\u00a0=\u00a01")
 
 
 def test_with_too_few_runs_the_tile_shows_the_nearest_centre(tmp_path):
@@ -161,14 +163,17 @@ def test_with_too_few_runs_the_tile_shows_the_nearest_centre(tmp_path):
     *_, exposed, _ = answers(run, scores)[0].tiles
     away = min(scores.values("checkins", "dp_em_exact", 1.0, "worst_record_distance_km"))
     assert exposed.value == f"{away:,.0f}\u00a0km"
-    assert exposed.label.startswith("from isolated\u20111 to the nearest model centre; without privacy:")
+    assert exposed.label.startswith(
+        "distance from isolated\u20111 (a person far from all others) to the nearest"
+    )
+    assert "component centre; non-private: " in exposed.label
 
 
 @pytest.mark.parametrize(
     ("visibility", "delta", "words"),
     [
-        ("public", True, "add up: ε = 4 for the person with the most (4 records)."),
-        ("public", False, "add up: ε = 4 for the person with the most (4 records)."),
+        ("public", True, "add up. The person with the most records (4) has ε = 4."),
+        ("public", False, "add up. The person with the most records (4) has ε = 4."),
         ("sensitive", True, "add up."),
     ],
 )
@@ -176,20 +181,23 @@ def test_the_answer_describes_the_guarantee_of_a_person_with_many_records(tmp_pa
     several = MadeUpData("several", visibility=visibility, records_each=4)
     text = said(answered(tmp_path, datasets=(several,), failing=())[0 if delta else 1])
     assert "for one record replaced by any other, from a ledger" in text
-    assert f"This protects one record, not one person. The ε of a person's records {words}" in text
+    start = (
+        "The guarantee protects one record, not one person. For a person with several records, the ε values"
+    )
+    assert f"{start} {words}" in text
 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "records", "words"),
     [
-        (1.0, 0.0, 20, ": ε = 20 for the person with the most (20 records)."),
-        (1.0, 0.0, 200, ": ε = 200 for the person with the most (200 records), which hardly protects."),
-        (1.0, 1e-6, 10, ": ε = 10 for the person with the most (10 records)."),  # δ = 10 e^9 1e-6 = 0.08
+        (1.0, 0.0, 20, "The person with the most records (20) has ε = 20."),
+        (1.0, 0.0, 200, "The person with the most records (200) has ε = 200, which is almost no protection."),
+        (1.0, 1e-6, 10, "The person with the most records (10) has ε = 10."),  # δ = 10 e^9 1e-6 = 0.08
         (
             1.0,
             1e-6,
             13,
-            "and group privacy promises nothing for the person with the most (13 records): δ grows beyond 1.",
+            "For the person with the most records (13), there is no guarantee: δ grows beyond 1.",
         ),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_joint_cost_names_unit_and_relation(run):
 
 def test_the_joint_cost_is_in_the_ledger_section(rendered):
     section = rendered.html[rendered.html.index('id="ledger"') : rendered.html.index('id="results"')]
-    assert section.count("Joint cost if published.") == 2
+    assert section.count("Cost of publishing several models.") == 2
 
 
 def test_a_single_model_has_no_joint_cost(tmp_path):

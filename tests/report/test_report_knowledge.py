@@ -24,26 +24,28 @@ def told(sentence: str) -> str:
     return sentence.replace("\u00a0", " ")
 
 
-LARGE = "(where an observer's odds may change ×22,026)"
+LARGE = "(where an observer's odds can change ×22,026)"
+NONE = "No central mechanism surely keeps 90 %"
+LITTLE = "At ε = 10, a central mechanism keeps at least 90 %, but ε = 10 protects little."
 
 
 @pytest.mark.parametrize(
     ("shares", "sentence"),
     [
-        ((0.2, 0.3, 0.4), "No tested ε keeps 50 % of the utility with central mechanisms."),
+        ((0.2, 0.3, 0.4), "No central mechanism surely keeps 50 % of the utility at any tested ε."),
         (
             (0.2, 0.6, 0.7),
-            "The central mechanism keeps 50 % of the utility from ε = 1. No tested ε keeps 90 %.",
+            f"The central mechanism surely keeps 50 % of the utility from ε = 1. {NONE}.",
         ),
         (
             (0.6, 0.7, 0.95),
-            f"The central mechanism keeps 50 % of the utility from ε = 0.1, and 90 % at ε = 10 {LARGE}.",
+            f"The central mechanism surely keeps 50 % of the utility from ε = 0.1, and 90 % at ε = 10 {LARGE}.",
         ),
         (
             (0.2, 0.6, 0.3),
-            "The central mechanism keeps 50 % of the utility at ε = 1. No tested ε keeps 90 %.",
+            f"The central mechanism surely keeps 50 % of the utility at ε = 1. {NONE}.",
         ),
-        ((0.2, 0.95, 0.99), "The central mechanism keeps 90 % of the utility from ε = 1."),
+        ((0.2, 0.95, 0.99), "The central mechanism surely keeps 90 % of the utility from ε = 1."),
     ],
 )
 def test_thresholds_names_the_epsilons_of_both_shares(tmp_path, shares, sentence):
@@ -57,7 +59,7 @@ def test_thresholds_uses_the_best_mechanism_at_each_epsilon(tmp_path):
     shares = {("dp_em_exact", 1.0): 0.6, ("dp_em_linear", 10.0): 0.7}
     run, scores = keeping(tmp_path, shares, mechanisms=mechanisms)
     assert told(thresholds(run, scores, "checkins", "central")).startswith(
-        "Central mechanisms keep 50 % of the"
+        "The best central mechanism surely keeps 50 % of the"
     )
     assert "from ε = 1." in thresholds(run, scores, "checkins", "central")
 
@@ -87,13 +89,17 @@ def advised(root, mechanism: str, shares: dict[tuple[str, float], float], low=No
 @pytest.mark.parametrize(
     ("shares", "badge", "next_step"),
     [
-        ((0.95, 0.99, 1.0), "use it", "Even ε = 0.1 keeps 90 %."),
-        ((0.2, 0.99, 1.0), "use it", "No smaller tested ε keeps 90 %."),
-        ((0.2, 0.6, 0.95), "usable", "ε = 10 keeps 90 % but protects little."),
-        ((0.2, 0.6, 0.7), "usable", "No tested ε keeps 90 %."),
-        ((0.1, 0.2, 0.95), "usable from ε = 10", "ε = 10 keeps 90 % but protects little."),
-        ((0.1, 0.2, 0.6), "usable from ε = 10", "No tested ε keeps 90 %."),
-        ((0.1, 0.2, 0.3), "do not use", "Needs more records: no tested ε keeps 50 %."),
+        ((0.95, 0.99, 1.0), "use it", "At ε = 0.1, a central mechanism still keeps at least 90 %."),
+        ((0.2, 0.99, 1.0), "use it", "At ε = 0.1, no central mechanism surely keeps 90 %."),
+        ((0.2, 0.6, 0.95), "usable", LITTLE),
+        ((0.2, 0.6, 0.7), "usable", f"{NONE} at any tested ε."),
+        ((0.1, 0.2, 0.95), "usable from ε = 10", LITTLE),
+        ((0.1, 0.2, 0.6), "usable from ε = 10", f"{NONE} at any tested ε."),
+        (
+            (0.1, 0.2, 0.3),
+            "do not use",
+            "No central mechanism surely keeps 50 % of the utility at any tested ε. Collect more records.",
+        ),
     ],
 )
 def test_the_advice_follows_the_utility_at_every_epsilon(tmp_path, shares, badge, next_step):
@@ -104,20 +110,27 @@ def test_the_advice_follows_the_utility_at_every_epsilon(tmp_path, shares, badge
 @pytest.mark.parametrize(
     ("central", "next_step"),
     [
-        (0.6, "Needs a curator or more records: no tested ε keeps 50 %."),
-        (0.4, "Needs more records: no tested ε keeps 50 %, even with a curator."),
+        (0.6, ". Use a central mechanism or collect more records."),
+        (0.4, ", and no central mechanism does. Collect more records."),
     ],
 )
 def test_a_useless_local_mechanism_suggests_a_curator_if_one_helps(tmp_path, central, next_step):
     shares = {("responses", 1.0): 0.2, ("dp_em_exact", 10.0): central}
-    assert advised(tmp_path, "responses", shares) == ("do not use", next_step)
+    start = "No local mechanism surely keeps 50 % of the utility at any tested ε"
+    assert advised(tmp_path, "responses", shares) == ("do not use", start + next_step)
 
 
 @pytest.mark.parametrize(
     ("low", "high", "badge", "next_step"),
     [
-        (0.3, 0.9, "raise replicates", "3 replicates: 30 % to 90 %. No tested ε keeps 90 %."),
-        (0.55, 0.95, "usable", "No tested ε keeps 90 %."),
+        (
+            0.3,
+            0.9,
+            "raise replicates",
+            "Too uncertain to judge: the 95 % interval from 3 replicates is 30 % to 90 %. Set `replicates` higher. "
+            f"{NONE} at any tested ε.",
+        ),
+        (0.55, 0.95, "usable", f"{NONE} at any tested ε."),
     ],
 )
 def test_more_replicates_are_advised_if_the_interval_cannot_decide(tmp_path, low, high, badge, next_step):
@@ -145,4 +158,6 @@ def test_a_verdict_needs_an_interval_within_one_class(low, mean, high, badge):
 
 def test_an_undecided_utility_is_clipped_to_0_to_100_percent():
     sentence = told(indecision(Estimate(0.34, -0.3, 0.983, 3)))
-    assert sentence.startswith("3 replicates cannot decide: the utility kept is between 0 % and 98 %. Raise")
+    assert sentence.startswith(
+        "Too uncertain to judge: the 95 % interval from 3 replicates is 0 % to 98 %. Set"
+    )

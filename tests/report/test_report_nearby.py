@@ -97,7 +97,7 @@ def test_a_run_with_only_this_mechanism_explains_why_it_has_no_answer(tmp_path):
         tmp_path, datasets=(HOMES,), mechanisms=("non_private", "planar_5km"), failing=()
     )
     html = made_up_run.render(tmp_path, configuration)
-    assert "their ε is no answer to this question" in html
+    assert "Their ε does not answer this question" in html
     assert "No private mechanism whose ε compares" in html
 
 

@@ -94,7 +94,7 @@ def test_rows_of_the_results_tables_are_best_first_within_an_epsilon(rendered):
 
 def test_the_answer_agrees_with_results_csv(results, rendered):
     found = re.findall(
-        r"At ε = 1, (\w+) keeps ([\d.]+)\u00a0% of the utility, a gap of (\S+) nats per record: best of",
+        r"At ε = 1, (\w+) keeps ([\d.]+)\u00a0% of the utility \(gap: (\S+) nats per record\). It is the best of",
         rendered.html,
     )
     assert len(found) == 4
@@ -123,9 +123,9 @@ def test_the_overview_and_the_tiles_agree_with_results_csv(results, rendered):
         r"<tr>.*?</tr>", rendered.html[start : rendered.html.index("</table>", start)], re.DOTALL
     )
     assert len(rows) == 1 + 2, "a head and two datasets"
-    proven = re.findall(r"<dt>shown by the audit[^<]*</dt><dd>ε\u00a0≥\u00a0([\d.]+)</dd>", rendered.html)
+    proven = re.findall(r"<dt>lower bound on ε[^<]*</dt><dd>ε\u00a0≥\u00a0([\d.]+)</dd>", rendered.html)
     for row, dataset in zip(rows[1:], ("checkins", "survey"), strict=True):
-        cells = re.findall(r"<b>([\d.]+)\u00a0%</b> <span class=\"nowrap\">(.*?)</span>", row)
+        cells = re.findall(r"<b>([\d.]+)\u00a0%</b> <a class=\"nowrap\" href=[^>]*>(.*?)</a>", row)
         assert len(cells) == 2, "two trust models"
         for kept, mechanism in cells:
             share = knowledge(results, rendered.root, dataset, mechanism)

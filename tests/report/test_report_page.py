@@ -113,11 +113,11 @@ def test_the_page_begins_with_the_answer_and_has_every_section(rendered):
     assert Outline(rendered.html).titles == [
         "The answer at ε = 1",
         "Frontier: utility against privacy",
-        "See it: the models",
+        "Models: what each mechanism fitted",
         "Attack: was this record in the training data?",
-        "Audit: does each mechanism keep what it claims?",
+        "Audit: does each mechanism keep its privacy claim?",
         "Privacy ledger: what each mechanism measured",
-        "Proportions under randomized response",
+        "Shares of categorical attributes (local mechanisms)",
         "Results",
         "The data",
         "The run",
@@ -236,7 +236,7 @@ def test_the_stage_prints_the_answers_and_the_path_of_the_page(tmp_path, capsys)
     assert last == "The report is reports/summary.html"
     assert len(answers) == 1
     assert answers[0].startswith("plain, central: At ε = 1, dp_em_exact keeps ")
-    assert answers[0].endswith(": the only central mechanism.")
+    assert answers[0].endswith("It is the only central mechanism.")
 
 
 def test_missing_files_are_named_and_the_rest_is_shown(tmp_path):
@@ -277,9 +277,9 @@ def test_a_truncated_file_is_refused_with_a_sentence(tmp_path):
         ({"mechanisms": ("non_private",)}, "This run has no private mechanism"),
         ({"mechanisms": ("dp_em_exact",)}, "no non-private model"),
         ({"datasets": (MadeUpData("one", dimensions=1, rows=400),)}, "over a histogram of"),
-        ({"datasets": (MadeUpData("ten", dimensions=10, rows=400),)}, "Only the first two of 10 coordinates"),
+        ({"datasets": (MadeUpData("ten", dimensions=10, rows=400),)}, "shows the first two of 10 coordinates."),
         ({"copies": 10}, "20 private mechanisms"),
-        ({"worse": 40.0}, "do not use Needs more records: no tested ε keeps 50 %."),
+        ({"worse": 40.0}, "do not use No central mechanism surely keeps 50 % of the utility"),
         ({"failing": [("plain", m) for m in made_up_run.METHODS]}, "There is no model of this dataset to draw."),
         ({"epsilons": (0.001, 1000.0)}, "The answer at ε = 0.001"),
     ],
@@ -339,7 +339,7 @@ def test_the_average_attack_has_no_limit_if_people_hold_several_records(tmp_path
     assert "shaded region" not in section
     short, full = section.split("<summary>True-positive rates")
     private = r"<tr[^>]*>\s*<th scope=\"row\">(?!non_<wbr>private).*?</tr>"
-    assert "limit for<br>isolated-1: AUC" in short, "only the worst record has a limit"
+    assert "limit for<br>isolated-1 (AUC)" in short, "only the worst record has a limit"
     assert [row.count("0.731") for row in re.findall(private, short, re.DOTALL)] == [1] * 5
     rows = re.findall(private, full, re.DOTALL)
     assert len(rows) == 15
@@ -347,7 +347,7 @@ def test_the_average_attack_has_no_limit_if_people_hold_several_records(tmp_path
     assert shadows.count("(limit 0.731)") == 2, (
         "a shadow model has or has not one record, which the guarantee is for"
     )
-    reason = "people here hold several, so it hardly limits an attack on all of a person's records"
+    reason = "Persons here have several records, so ε hardly limits an attack on all records of a person"
     words = check(html)
     assert words.count(reason) == 1
     assert "the limit on one record is shown for isolated-1." in words
@@ -362,7 +362,7 @@ def test_limits_in_expectation_are_shown_if_each_person_has_one_record(tmp_path)
     row = re.search(r"<th scope=\"row\">dp_<wbr>em_<wbr>exact.*?</tr>", full, re.DOTALL).group()
     assert re.findall(r"\(limit ([\d.]+)", row) == ["0.731", "0.3", "2.7", "0.731"]
     words = check(html)
-    assert "hold several" not in words
+    assert "several records" not in words
     assert "The limit holds in expectation" in words
 
 
@@ -371,7 +371,7 @@ def test_remarks_about_all_datasets_appear_once(tmp_path):
     words = check(made_up_run.render(tmp_path, configuration))
     for phrase in (
         "Higher is better.", "Ellipses reach 2σ", "the first replicate, not the best", "The shaded region is",
-        "limit = the most that ε allows", "its interval reaches below the limit",
+        "limit = the highest AUC that ε allows", "its interval reaches below the limit",
     ):  # fmt: skip
         assert words.count(phrase) == 1, phrase
 
@@ -380,9 +380,10 @@ def test_the_page_begins_with_the_notice_that_it_is_confidential(rendered):
     words = check(rendered.html)
     notice = (
         "Keep this page as confidential as the records. Choosing a mechanism from this report also uses the data; the "
-        "privacy cost of that choice is not included in ε. privmix release makes what you may publish."
+        "privacy cost of that choice is not included in ε. If that matters, choose on similar public or synthetic "
+        "data. To publish, run privmix release: it writes a folder with a model and synthetic rows."
     )
-    lead = words.index("3 replicates (repeated runs) each.")
+    lead = words.index("3 replicates (repetitions with new noise) each.")
     assert lead < words.index(notice) < words.index("The answer at ε = 1")
 
 
@@ -390,13 +391,18 @@ def test_the_navigation_is_made_from_the_sections(rendered):
     nav = rendered.html[rendered.html.index("<nav") : rendered.html.index("</nav>")]
     links = re.findall(r'<a href="#(\w+)">(\w+)</a>', nav)
     assert [name for name, _ in links] == re.findall(r'<section id="(\w+)"', rendered.html)
-    assert all(label == name.capitalize() for name, label in links)
+    labels = {name: label for name, label in links}
+    assert labels.pop("proportions") == "Shares"
+    assert all(label == name.capitalize() for name, label in labels.items())
 
 
 def test_the_first_part_has_one_scale_of_utility(rendered):
     first = rendered.html[rendered.html.index("<header") : rendered.html.index('<section id="attack"')]
     words = check(rendered.html)
-    assert "100 % is the model without privacy, 0 % is knowing only the public bounds" in words
+    assert (
+        "100 % is the best non-private model of this run; 0 % is a model that knows only the public bounds"
+        in words
+    )
     assert not re.search("density kept|of the density|knowledge", first)
 
 
@@ -404,8 +410,8 @@ def test_mechanisms_that_cannot_fit_a_dataset_are_named_once_and_not_as_failures
     wide = MadeUpData("wide", dimensions=6, rows=400)
     configuration = made_up_run.write_run(tmp_path, datasets=(wide,), failing=())
     words = check(made_up_run.render(tmp_path, configuration))
-    assert words.count("Not run on wide, which has 6 coordinates: responses (at most 4).") == 1
-    assert "best of the 2 local mechanisms that ran (1 cannot handle 6 columns)" in words
+    assert words.count("did not run, because wide has 6 coordinates: responses (at most 4 coordinates).") == 1
+    assert "best of the 2 local mechanisms that ran (1 cannot handle 6 coordinates)" in words
     assert "no result" not in words[: words.index("Attack: was")]
     results = pd.read_csv(tmp_path / "reports/results.csv")
     assert "responses" not in set(results["mechanism"])
@@ -416,8 +422,8 @@ def test_a_trust_model_without_a_mechanism_that_can_fit_says_so(tmp_path):
     names = ("non_private", "dp_em_exact", "responses")
     configuration = made_up_run.write_run(tmp_path, datasets=(wide, PLAIN), mechanisms=names, failing=())
     words = check(made_up_run.render(tmp_path, configuration))
-    assert "No local mechanism of this run can handle 6 columns." in words
-    assert "Add a local mechanism that can handle 6 columns." in words
+    assert "No local mechanism of this run can handle 6 coordinates." in words
+    assert "Add a local mechanism that can handle 6 coordinates." in words
 
 
 def test_without_a_person_column_the_data_card_counts_no_persons(tmp_path):
@@ -425,8 +431,8 @@ def test_without_a_person_column_the_data_card_counts_no_persons(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets, mechanisms=("non_private", "dp_em_exact"))
     words = check(made_up_run.render(tmp_path, configuration))
     assert "4,321 records kept" in words
-    assert "held-out records; the data name no persons" in words
-    assert "held-out records of 3,000 persons" in words
+    assert "held-out records; the data do not identify persons" in words
+    assert "held-out records; 3,000 persons in total" in words
 
 
 def test_every_mechanism_is_explained_by_its_method_and_parameters(rendered):
@@ -439,7 +445,7 @@ def test_every_mechanism_is_explained_by_its_method_and_parameters(rendered):
     for start in (
         "dp_em_linear central DP-EM:",
         "laplace_naive local Laplace",
-        "non_private no privacy EM on",
+        "non_private – EM on",
     ):
         assert start in words
 
@@ -447,7 +453,7 @@ def test_every_mechanism_is_explained_by_its_method_and_parameters(rendered):
 def test_the_glossary_names_the_protected_unit_and_the_thresholds(rendered, tmp_path):
     words = check(rendered.html)
     assert "How much one protected unit (here: one record, not one person) can change" in words
-    assert "usable keeps at least 50 %" in words
+    assert "usable surely keeps 50 %" in words
     people = made_up_run.write_run(
         tmp_path, datasets=(MadeUpData("people", unit="person", records_each=2),), mechanisms=("dp_em_exact",)
     )
@@ -488,5 +494,5 @@ def test_a_page_without_shadow_models_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(made_up_run, "_attacks", lambda method, epsilon: {})
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     words = check(html)
-    assert "No shadow-model attack ran on this dataset. To run them, set evaluation.shadows." in words
+    assert "No shadow-model attack ran on this dataset. To run one, set evaluation.shadows." in words
     assert "Attribute inference" not in words

@@ -85,7 +85,7 @@ def test_fifty_runs_detect_a_non_private_model_that_claims_epsilon_one(tmp_path,
     (alarm,) = broken_claims(run, scores, outcome)
     assert "AUC 1.000" in alarm
     assert f"at least {auc_lower_bound(1.0, 50, 15):.3f}" in alarm
-    assert "all 15\u00a0games" in alarm  # five private mechanisms at three epsilons
+    assert "all 15\u00a0attacks" in alarm  # five private mechanisms at three epsilons
     assert "at most 0.731" in alarm
     assert alarm in answers(run, scores)[0].warnings
     marked = [(row.mechanism, row.epsilon) for row in attack_rows(run, scores, "checkins") if row.broken]
@@ -111,20 +111,20 @@ def test_a_true_claim_and_a_model_without_a_claim_raise_no_alarm(tmp_path):
 @pytest.mark.parametrize(
     ("runs", "words"),
     [
-        (6, "With 6 runs in each world, this game can show a broken claim at no ε of this run;"),
-        (10, "With 10 runs in each world, this game can show a broken claim only up to ε = 0.1;"),
-        (50, "With 50 runs in each world, this game can show a broken claim only up to ε = 1;"),
+        (6, "With 6 runs in each world, the worst-record attack can disprove a claim at no tested ε."),
+        (10, "With 10 runs in each world, the worst-record attack can disprove a claim only up to ε = 0.1."),
+        (50, "With 50 runs in each world, the worst-record attack can disprove a claim only up to ε = 1."),
     ],
 )
 def test_the_page_gives_the_largest_epsilon_at_which_the_game_can_show_a_broken_claim(tmp_path, runs, words):
     run, scores, _ = played(tmp_path, runs)
     said = reach(run, scores, "checkins").replace("\u00a0", " ")
-    assert said == f"{words} raise evaluation.worst_record_runs."
-    short = f"With {runs} runs in each world this cannot show a broken claim."
+    assert said == f"{words} Set `evaluation.worst_record_runs` higher."
+    short = f"With {runs} runs in each world, this attack cannot disprove the claim."
     central = " ".join(answers(run, scores)[0].evidence).replace("\u00a0", " ")  # at ε = 1
     assert (short in central) == (runs < 50)
     html = made_up_run.render(tmp_path, run.configuration)
-    assert len(re.findall("this game can show a broken claim", html)) == 1
+    assert len(re.findall("worst-record attack can disprove a claim", html)) == 1
 
 
 def test_the_reach_is_where_a_perfect_attack_stops_raising_the_alarm(tmp_path):

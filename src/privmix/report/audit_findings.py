@@ -67,13 +67,13 @@ def describe_audit(outcome: Outcome) -> str | None:
     parts, audit, replay = [], outcome.audit, replay_verdict(outcome)
     if audit is not None and audit.bounds:
         parts.append(
-            f"an attack on its measurements of crafted records ({count(audit.runs, 'run')} of each world) proves "
+            f"the game on crafted records ({count(audit.runs, 'run')} of each world) proves "
             f"ε ≥ {three_digits(audit.lower)} with 95\u00a0% confidence; the claim is "
-            f"ε ≤ {three_digits(audit.epsilon)}"
+            f"ε = {three_digits(audit.epsilon)}"
         )
     if replay is not None and replay.passed:
         parts.append(
-            f"a replay of {count(replay.runs, 'run')} found no measurement that one {_unit(outcome)} moves by more "
+            f"a replay of {count(replay.runs, 'run')} found no measurement that one {_unit(outcome)} changes by more "
             "than its sensitivity, and no other dependence on the records"
         )
     if not parts:

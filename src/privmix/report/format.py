@@ -148,8 +148,8 @@ def neighbours(unit: str, relation: str, within_m: float | None = None) -> str:
 
 
 WHOSE_TRUST = {
-    "central": "If you trust one curator with the records",
-    "local": "If records are randomised before anyone collects them",
+    "central": "If you trust one curator with the records (central)",
+    "local": "If records are randomised before anyone collects them (local)",
 }
 TRUST = {
     "central": "Central: a trusted curator holds the records and publishes only the model.",

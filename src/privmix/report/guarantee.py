@@ -15,10 +15,10 @@ def describe_guarantee(best: Outcome) -> str | None:
     if best.model is None:
         return None
     privacy = best.model.privacy
-    releases = count(sum(row.get("count", 1) for row in privacy.ledger), "noisy release")
+    measurements = count(sum(row.get("count", 1) for row in privacy.ledger), "measurement")
     return (
-        f"The guarantee: ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)} for "
-        f"{neighbours(privacy.unit, privacy.relation)}, from a ledger of {releases}"
+        f"Claim: ε = {plain(privacy.epsilon)}, δ = {plain(privacy.delta)} for "
+        f"{neighbours(privacy.unit, privacy.relation)}, from a ledger of {measurements}"
         f"{' per record' if best.randomises_records else ''}."
     )
 
@@ -56,16 +56,16 @@ def group_privacy(run: RunResults, best: Outcome) -> str | None:
     material = run.materials.get(best.dataset)
     if best.model is None or material is None or material.protects_people or material.most_records == 1:
         return None
-    start = "This protects one record, not one person. The ε of a person's records add up"
+    start = "The guarantee protects one record, not one person. For a person with several records, the ε values add up."
     if material.most_records is None:
-        return f"{start}."
+        return start
     privacy, most = best.model.privacy, material.most_records
     whole = privacy.epsilon * most
-    who = f"for the person with the most ({count(most, 'record')})"
+    person = f"person with the most records ({most:,})"
     if privacy.delta and math.log(most * privacy.delta) + (most - 1) * privacy.epsilon >= 0:
-        return f"{start}, and group privacy promises nothing {who}: δ grows beyond 1."
-    name = ", which hardly protects" if whole > MEANINGLESS else ""
-    return f"{start}: ε = {plain(whole)} {who}{name}."
+        return f"{start} For the {person}, there is no guarantee: δ grows beyond 1."
+    weak = ", which is almost no protection" if whole > MEANINGLESS else ""
+    return f"{start} The {person} has ε = {plain(whole)}{weak}."
 
 
 def why_unlimited(run: RunResults, dataset: str) -> str | None:
@@ -73,8 +73,8 @@ def why_unlimited(run: RunResults, dataset: str) -> str | None:
     if dataset not in run.materials or run.materials[dataset].protects_people:
         return None
     sentence = (
-        "The guarantee at ε is for one record; people here hold several, so it hardly limits an attack on all of a "
-        "person's records"
+        "ε protects one record. Persons here have several records, so ε hardly limits an attack on all records of a "
+        "person"
     )
     person = run.worst_person(dataset)
     return f"{sentence}; the limit on one record is shown for {person}." if person else f"{sentence}."

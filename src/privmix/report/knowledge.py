@@ -18,7 +18,7 @@ Verdict = Literal["good", "fair", "poor", "useless", "unclear", "unknown", "none
 BADGES: dict[Verdict, str] = {
     "good": "use it",
     "fair": "usable",
-    "poor": "raise ε",
+    "poor": "usable from ε = …",
     "useless": "do not use",
     "unclear": "raise replicates",
     "unknown": "no comparison",
@@ -26,12 +26,12 @@ BADGES: dict[Verdict, str] = {
 }
 MEANINGS: dict[Verdict, str] = {
     "good": f"keeps at least {percent(GOOD_SHARE)} of the utility",
-    "fair": f"keeps at least {percent(USEFUL_SHARE)}",
-    "poor": f"keeps less than {percent(USEFUL_SHARE)}; where no tested ε keeps more, the badge is “do not use”",
-    "useless": "describes unseen records no better than the public bounds alone",
-    "unclear": f"the interval of the utility kept spans {percent(USEFUL_SHARE)} or {percent(GOOD_SHARE)}",
-    "unknown": "no non-private model of the run describes the records better than the public bounds alone",
-    "none": "no mechanism of the trust model has a result",
+    "fair": f"surely keeps {percent(USEFUL_SHARE)}",
+    "poor": f"keeps less than {percent(USEFUL_SHARE)} at this ε; the badge names the smallest ε that surely keeps it",
+    "useless": f"no tested ε surely keeps {percent(USEFUL_SHARE)}, or the mechanism breaks its privacy claim",
+    "unclear": f"the 95\u00a0% interval is too wide to tell whether it keeps {percent(USEFUL_SHARE)}",
+    "unknown": "no non-private model of the run is better than the public bounds alone, or the run has none",
+    "none": "no central (or no local) mechanism has a result",
 }
 
 
@@ -92,8 +92,8 @@ def indecision(kept: Estimate) -> str | None:
     if kept.low is None or kept.high is None or _class(kept.low) == _class(kept.high):
         return None
     return (
-        f"{count(kept.count, 'replicate')} cannot decide: the utility kept is between {utility(kept.low)} and "
-        f"{utility(kept.high)}. Raise “replicates” in the configuration."
+        f"Too uncertain to judge: the 95\u00a0% interval from {count(kept.count, 'replicate')} is "
+        f"{utility(kept.low)} to {utility(kept.high)}. Set `replicates` higher."
     )
 
 
@@ -103,21 +103,30 @@ def advise(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
     if kept is None:
         if results.baseline(best.dataset):
             return Advice(
-                BADGES["unknown"], "Even the non-private model is no better than the public bounds."
+                BADGES["unknown"], "Even the best non-private model is no better than the public bounds."
             )
         return Advice(BADGES["unknown"], "Add `non_private` to the mechanisms to measure the utility.")
     tried = certain_shares(run, results, best.dataset, best.trust)
-    most = _keeping_sentence(tried, GOOD_SHARE)
+    most = _keeping_sentence(tried, GOOD_SHARE, best.trust)
     if worth == "good":
         smaller = [e for e in _epsilons_keeping(tried, GOOD_SHARE) if e < best.epsilon]
         if smaller:
-            return Advice(BADGES["good"], f"Even ε = {plain(smaller[0])} keeps {percent(GOOD_SHARE)}.")
-        tested = best.epsilon > min(tried)
-        return Advice(BADGES["good"], f"No smaller tested ε keeps {percent(GOOD_SHARE)}." if tested else "")
+            return Advice(
+                BADGES["good"],
+                f"At ε\u00a0=\u00a0{plain(smaller[0])}, a {best.trust} mechanism still keeps at least "
+                f"{percent(GOOD_SHARE)}.",
+            )
+        below = [e for e in tried if e < best.epsilon]
+        if not below:
+            return Advice(BADGES["good"])
+        return Advice(
+            BADGES["good"],
+            f"At ε\u00a0=\u00a0{plain(below[-1])}, no {best.trust} mechanism surely keeps {percent(GOOD_SHARE)}.",
+        )
     if worth == "fair" or (worth == "unclear" and _surely_useful(kept)):
         return Advice(BADGES["fair"], most)
     if worth == "unclear":
-        return Advice(BADGES["unclear"], f"{count(kept.count, 'replicate')}: {utility_range(kept)}. {most}")
+        return Advice(BADGES["unclear"], f"{indecision(kept)} {most}")
     larger = [e for e in _epsilons_keeping(tried, USEFUL_SHARE) if e > best.epsilon]
     if larger:
         return Advice(f"usable from ε = {plain(larger[0])}", most)
@@ -126,12 +135,13 @@ def advise(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
 
 def _alternative(run: RunResults, results: Results, best: Outcome) -> str:
     """Advise what to do if no tested epsilon of a trust model is useful."""
+    start = f"No {best.trust} mechanism surely keeps {percent(USEFUL_SHARE)} of the utility at any tested ε"
     if not best.randomises_records:
-        return f"Needs more records: no tested ε keeps {percent(USEFUL_SHARE)}."
+        return f"{start}. Collect more records."
     others = _epsilons_keeping(certain_shares(run, results, best.dataset, "central"), USEFUL_SHARE)
     if others:
-        return f"Needs a curator or more records: no tested ε keeps {percent(USEFUL_SHARE)}."
-    return f"Needs more records: no tested ε keeps {percent(USEFUL_SHARE)}, even with a curator."
+        return f"{start}. Use a central mechanism or collect more records."
+    return f"{start}, and no central mechanism does. Collect more records."
 
 
 def thresholds(run: RunResults, results: Results, dataset: str, trust: str) -> str | None:
@@ -140,15 +150,15 @@ def thresholds(run: RunResults, results: Results, dataset: str, trust: str) -> s
     if len(tried) < 2:
         return None
     one = len({o.mechanism for o in run.of(dataset) if o.private and o.trust == trust}) == 1
-    who = f"the {trust} mechanism keeps" if one else f"{trust} mechanisms keep"
+    who = f"The {trust} mechanism surely keeps" if one else f"The best {trust} mechanism surely keeps"
     half, most = (_epsilons_keeping(tried, share) for share in (USEFUL_SHARE, GOOD_SHARE))
     if not half:
-        return f"No tested ε keeps {percent(USEFUL_SHARE)} of the utility with {trust} mechanisms."
+        return f"No {trust} mechanism surely keeps {percent(USEFUL_SHARE)} of the utility at any tested ε."
     if half == most:
-        return _capital(f"{who} {percent(GOOD_SHARE)} of the utility {_epsilon_range(tried, most)}.")
-    start = _capital(f"{who} {percent(USEFUL_SHARE)} of the utility {_epsilon_range(tried, half)}")
+        return f"{who} {percent(GOOD_SHARE)} of the utility {_epsilon_range(tried, most)}."
+    start = f"{who} {percent(USEFUL_SHARE)} of the utility {_epsilon_range(tried, half)}"
     if not most:
-        return f"{start}. No tested ε keeps {percent(GOOD_SHARE)}."
+        return f"{start}. No {trust} mechanism surely keeps {percent(GOOD_SHARE)}."
     return f"{start}, and {percent(GOOD_SHARE)} {_epsilon_range(tried, most)}."
 
 
@@ -180,13 +190,14 @@ def _epsilons_keeping(tried: dict[float, float], share: float) -> list[float]:
     return [epsilon for epsilon, kept in tried.items() if kept >= share]
 
 
-def _keeping_sentence(tried: dict[float, float], share: float) -> str:
+def _keeping_sentence(tried: dict[float, float], share: float, trust: str) -> str:
     """Describe the smallest epsilon that keeps the share."""
     reached = _epsilons_keeping(tried, share)
     if not reached:
-        return f"No tested ε keeps {percent(share)}."
-    weak = " but protects little" if reached[0] >= LARGE_EPSILON else ""
-    return f"ε = {plain(reached[0])} keeps {percent(share)}{weak}."
+        return f"No {trust} mechanism surely keeps {percent(share)} at any tested ε."
+    epsilon = plain(reached[0])
+    weak = f", but ε\u00a0=\u00a0{epsilon} protects little" if reached[0] >= LARGE_EPSILON else ""
+    return f"At ε\u00a0=\u00a0{epsilon}, a {trust} mechanism keeps at least {percent(share)}{weak}."
 
 
 def _epsilon_range(tried: dict[float, float], reached: list[float]) -> str:
@@ -198,8 +209,4 @@ def _epsilon_range(tried: dict[float, float], reached: list[float]) -> str:
 
 
 def _odds_note(epsilon: float) -> str:
-    return f" (where an observer's odds may change {odds(epsilon)})"
-
-
-def _capital(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
+    return f" (where an observer's odds can change {odds(epsilon)})"

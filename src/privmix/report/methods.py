@@ -53,7 +53,7 @@ def method_cards() -> list[MethodCard]:
     cards = []
     for method, (guarantee, use) in PROMISES.items():
         kind = registry.method_class(method)
-        trust = kind.trust if kind.private else "no privacy"
+        trust = kind.trust if kind.private else "–"
         cards.append(
             MethodCard(
                 method, trust, _first_line(sys.modules[kind.__module__]), guarantee.replace("`", ""), use

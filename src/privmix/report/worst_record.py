@@ -41,11 +41,10 @@ def broken_claims(run: RunResults, results: Results, outcome: Outcome) -> tuple[
         return ()
     apart = max(reached[0], 1 - reached[0])
     return (
-        f"{outcome.mechanism} seems to break its own claim: the attack on the most exposed person tells the two cases "
-        f"apart with AUC {rate(apart)}, which proves at least {rate(sure)} (99\u00a0% confidence over all "
-        f"{count(games, 'game')} on this dataset), but ε = {three_digits(outcome.limiting_epsilon)} allows at most "
-        f"{rate(allowed)}. "
-        "Do not use it before an audit has cleared it.",
+        f"{outcome.mechanism} seems to break its own claim: the worst-record attack reaches AUC {rate(apart)}. This "
+        f"proves an AUC of at least {rate(sure)} (99\u00a0% confidence over all {count(games, 'attack')} on this "
+        f"dataset), but ε = {three_digits(outcome.limiting_epsilon)} allows at most {rate(allowed)}. "
+        "Do not use the mechanism until the cause is found.",
     )
 
 
@@ -58,10 +57,10 @@ def reach(run: RunResults, results: Results, dataset: str) -> str | None:
     if not beyond:
         return None
     within = [o.epsilon for o in compared if o.epsilon < min(beyond)]
-    where = f"only up to ε = {plain(max(within))}" if within else "at no ε of this run"
+    where = f"only up to ε = {plain(max(within))}" if within else "at no tested ε"
     return (
-        f"With {count(runs, 'run')} in each world, this game can show a broken claim {where}; "
-        "raise evaluation.worst_record_runs."
+        f"With {count(runs, 'run')} in each world, the worst-record attack can disprove a claim {where}. "
+        "Set `evaluation.worst_record_runs` higher."
     )
 
 
@@ -71,7 +70,7 @@ def weakness(run: RunResults, results: Results, outcome: Outcome) -> str | None:
     if outcome not in games or _can_prove(run, results, outcome, len(games)):
         return None
     runs = run.settings.evaluation.worst_record_runs
-    return f"With {count(runs, 'run')} in each world this cannot show a broken claim."
+    return f"With {count(runs, 'run')} in each world, this attack cannot disprove the claim."
 
 
 def _can_prove(run: RunResults, results: Results, outcome: Outcome, games: int) -> bool:
@@ -94,8 +93,8 @@ def describe_attack(run: RunResults, results: Results, best: Outcome) -> str | N
     attacked, near = _auc_sentence(run, results, best), _distance_sentence(results, best)
     if person is None or not (attacked or near):
         return None
-    start = f"The most exposed person is {person}, alone in a far place"
-    return f"{start}: {attacked} {near}".rstrip() if attacked else f"{start}. {near}"
+    start = f"The most exposed person is {person}, far from all others."
+    return " ".join(filter(None, (start, attacked, near)))
 
 
 def _auc_sentence(run: RunResults, results: Results, best: Outcome) -> str:
@@ -104,8 +103,8 @@ def _auc_sentence(run: RunResults, results: Results, best: Outcome) -> str:
         return ""
     most, known = run.settings.evaluation.worst_record_records, run.materials.get(best.dataset)
     some = f" of {count(most, 'record')}" if known and most < known.domain.rows else ""
-    sentence = f"in models{some} that this mechanism makes, an attack on them reaches {here}"
-    sentence += f"; without privacy it reaches {bare}." if bare else "."
+    sentence = f"On models{some}, the worst-record attack reaches {here}"
+    sentence += f"; non-private: {bare}." if bare else "."
     return " ".join(filter(None, (sentence, weakness(run, results, best))))
 
 
@@ -126,7 +125,7 @@ def _distance_sentence(results: Results, best: Outcome) -> str:
         return ""
     whose = f"of any of {count(len(away), 'replicate')} " if len(away) > 1 else ""
     sentence = f"The nearest centre {whose}is {distance(min(away))} away"
-    return f"{sentence} (without privacy: {nearest(bare)})." if bare else f"{sentence}."
+    return f"{sentence} (non-private: {nearest(bare)})." if bare else f"{sentence}."
 
 
 def _non_private_key(results: Results, best: Outcome) -> tuple[str, str, float]:
@@ -148,11 +147,13 @@ def attack_tile(run: RunResults, results: Results, best: Outcome, ceiling: float
         results.values(*key, "worst_record_distance_km")
         for key in (best.key, _non_private_key(results, best))
     )
-    if weakness(run, results, best) and away:  # too few runs for an AUC: show the distance instead
-        without = f"; without privacy: {distance(min(near))}" if near else ""
-        return distance(min(away)), f"from {name} to the nearest model centre{without}"
+    if weakness(run, results, best) and away:  # what a few runs cannot tell, the models themselves can
+        without = f"; non-private: {distance(min(near))}" if near else ""
+        far = f"distance from {name} (a person far from all others) to the nearest component centre"
+        return distance(min(away)), f"{far}{without}"
     bare = results.values(*_non_private_key(results, best), "mia_worst_record_auc")
-    against = [f"{low[0]:.2f} to {high[0]:.2f}"] if low and high else []
+    against = [f"95\u00a0% interval: {low[0]:.2f} to {high[0]:.2f}"] if low and high else []
     against += ["0.5 = guessing", f"limit {rate(ceiling)}"]
-    against += [f"{rate(bare[0])} without privacy"] if bare else []
-    return rate(auc[0]), f"attack on {name}, AUC ({'; '.join(against)})"
+    against += [f"non-private: {rate(bare[0])}"] if bare else []
+    who = f"{name}, a person far from all others"
+    return rate(auc[0]), f"AUC of the worst-record attack on {who} ({'; '.join(against)})"

@@ -1,4 +1,4 @@
-"""Noisy tree: the public box is halved where records are; a mixture is fitted to a noisy count of each part.
+"""Noisy tree: halves the public box repeatedly where many records lie, then fits a mixture to the noisy counts.
 
 Privacy. Cuts, roots, depth, threshold and noise scales are functions of public values (box, resolution, the catalog's
 number of records, ε). First `privacy.privtree.decompose` measures the shape of the tree with `shape_share` of ε. Its

@@ -1,4 +1,4 @@
-"""Tree, then moments: a private tree finds the components, and joint measurements of moments refine them.
+"""Tree, then moments: a private tree finds the components, and noisy moments refine them.
 
 Privacy. `noisy_tree` measures its synopsis with `tree_share` of ε, all of it pure. Its fit, which is post-processing,
 is the start of `iterations` joint Gaussian measurements (`joint_moments`), each computed from parameters that were

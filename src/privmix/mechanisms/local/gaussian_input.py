@@ -1,4 +1,4 @@
-"""Gaussian input perturbation: each record adds Gaussian noise to itself before anyone stores it.
+"""Gaussian input perturbation: Gaussian noise is added to each record before anyone stores it.
 
 Privacy. A record lies in the public box. Replacing it moves its row by at most the L2 diameter Δ = ‖upper - lower‖ ≤ 2
 of the box, and moves no other row. Noise N(0, (Δ/μ)² I) with the largest μ whose exact profile stays under (ε, δ)

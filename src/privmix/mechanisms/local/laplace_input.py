@@ -1,4 +1,4 @@
-"""Laplace input perturbation: each record adds Laplace noise to itself before anyone stores it.
+"""Laplace input perturbation: Laplace noise is added to each record before anyone stores it.
 
 Privacy. A record lies in the public box. Replacing it moves its row by at most the L1 diameter Δ = Σ_j (upper_j -
 lower_j) of the box, and moves no other row. Laplace noise of scale Δ/ε on every coordinate makes the row ε-LDP (Dwork

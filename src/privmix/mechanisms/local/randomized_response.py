@@ -1,4 +1,4 @@
-"""Randomized response on a public grid: each record reports its cell through a frequency oracle.
+"""Randomized response: each record reports its cell of a public grid with noise, and the cell counts are estimated.
 
 Privacy. Public values fix the grid and the oracle: the box, the resolution, ε and the expected number of reports. A
 record's cell goes through one channel whose likelihood ratio for any two cells is at most e^ε, for any report (the

@@ -1,4 +1,4 @@
-"""Tree response: each record reports, with noise, its part of the public box at one level of a tree of halvings.
+"""Tree response: each record reports, with noise, its part of the public box at one level of a public binary tree.
 
 Privacy. The levels are functions of public values (box, resolution, number of reports, ε). Each record draws a level,
 independently of its values, and answers with its part at that level through GRR or optimised local hashing, one ε-LDP

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from privmix.report.audit_findings import describe_audit, findings
-from privmix.report.format import interval, listing, nats, plain, rate, three_digits
+from privmix.report.format import count, interval, listing, nats, plain, rate, three_digits
 from privmix.report.guarantee import (
     auc_ceiling,
     describe_guarantee,
@@ -64,7 +64,8 @@ class DatasetAnswers:
     title: str
     answers: tuple[Answer, ...]
     material: Material | None
-    left_out: str | None  # mechanisms that are not run on it, and why
+    named: bool  # whether the data identify persons
+    left_out: str | None  # which mechanisms are not run on it, and why
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -89,6 +90,7 @@ def build(run: RunResults, results: Results) -> AnswerSection:
             title=run.entries[name].title,
             answers=tuple(answer for answer in found if answer.dataset == name),
             material=run.materials.get(name),
+            named=run.entries[name].privacy.person_column is not None,
             left_out=describe_left_out(run, name),
         )
         for name in run.settings.datasets
@@ -103,9 +105,11 @@ def describe_left_out(run: RunResults, dataset: str) -> str | None:
         limits.setdefault(each.max_coordinates, []).append(each.mechanism)
     if not limits:
         return None
-    groups = [f"{listing(names)} (at most {most})" for most, names in sorted(limits.items())]
+    groups = [
+        f"{listing(names)} (at most {count(most, 'coordinate')})" for most, names in sorted(limits.items())
+    ]
     number = len(run.entries[dataset].coordinates)
-    return f"Not run on {dataset}, which has {number} coordinates: {'; '.join(groups)}."
+    return f"These mechanisms did not run, because {dataset} has {number} coordinates: {'; '.join(groups)}."
 
 
 def answers(run: RunResults, results: Results) -> list[Answer]:
@@ -140,16 +144,21 @@ def _answer(run: RunResults, results: Results, dataset: str, trust: str, epsilon
     gap, best = measured[0]
     kept = knowledge_share(run, results, dataset, gap) if metric == "holdout_gap" else None
     broken = (*findings(best), *broken_claims(run, results, best))
+    advice = (
+        Advice("do not use", "It breaks its own privacy claim.")
+        if broken
+        else advise(run, results, best, kept)
+    )
+    undecided = indecision(kept) if kept else None
     return Answer(
         dataset, trust, epsilon, best.mechanism,
         verdict="poor" if broken else verdict(kept),
         headline=_cost(best, gap, kept, metric, _place(run, best, len(measured), len(tried), left_out)),
-        advice=Advice("do not use", "It breaks its own privacy claim.") if broken
-        else advise(run, results, best, kept),
+        advice=advice,
         kept=utility(kept.mean) if kept else "",
         choice=_sentences(
             _interval(gap, metric),
-            indecision(kept) if kept else None,
+            None if undecided and undecided in advice.next_step else undecided,
             thresholds(run, results, dataset, trust),
             _runner_up(measured),
             _shadow_remark(results, best),
@@ -174,19 +183,25 @@ def _tiles(run: RunResults, results: Results, best: Outcome, kept: Estimate | No
     tiles = []
     if kept:
         span = utility_range(kept)
-        tiles.append(Tile(utility(kept.mean), f"utility kept{f' ({span})' if span else ''}"))
+        label = f"utility kept (95\u00a0% interval: {span})" if span else "utility kept"
+        tiles.append(Tile(utility(kept.mean), label))
     auc = results.estimate(*best.key, "mia_loss_auc")
     if auc:
         ceiling = _ceiling(run, results, best)
         limit = "" if ceiling is None else f"; limit {rate(ceiling)}"
-        tiles.append(Tile(rate(auc.mean), f"membership attack (loss), AUC; 0.5 = guessing{limit}"))
+        limit = "; no limit: persons have several records" if why_unlimited(run, best.dataset) else limit
+        tiles.append(Tile(rate(auc.mean), f"AUC of the loss attack on membership (0.5 = guessing{limit})"))
     exposed = attack_tile(run, results, best, auc_ceiling(results, best))
     if exposed:
         tiles.append(Tile(*exposed))
     if best.audit is not None and best.audit.bounds:
         lower, claimed = three_digits(best.audit.lower), three_digits(best.audit.epsilon)
         tiles.append(
-            Tile(f"ε\u00a0≥\u00a0{lower}", f"shown by the audit (game); claimed: ε\u00a0≤\u00a0{claimed}")
+            Tile(
+                f"ε\u00a0≥\u00a0{lower}",
+                "lower bound on ε from the audit game (crafted records, the same for every dataset); "
+                f"claim: ε\u00a0=\u00a0{claimed}",
+            )
         )
     return tuple(tiles)
 
@@ -200,7 +215,7 @@ def _no_answer(
     run: RunResults, dataset: str, trust: str, epsilon: float, tried: list[Outcome], left_out: list[LeftOut]
 ) -> Answer:
     number = len(run.entries[dataset].coordinates)
-    advice = Advice("no result", f"Add a {trust} mechanism that can handle {number} columns.")
+    advice = Advice("no result", f"Add a {trust} mechanism that can handle {count(number, 'coordinate')}.")
     if tried:
         advice = Advice("no result", "See the reason under “Results”.")
     if len(tried) == 1:
@@ -208,7 +223,7 @@ def _no_answer(
     elif tried:
         headline = f"None of the {len(tried)} {trust} mechanisms has a result at ε = {plain(epsilon)}."
     elif left_out:
-        headline = f"No {trust} mechanism of this run can handle {number} columns."
+        headline = f"No {trust} mechanism of this run can handle {count(number, 'coordinate')}."
     else:
         headline = f"No {trust} mechanism was run on this dataset."
     return Answer(dataset, trust, epsilon, None, "none", headline, advice)
@@ -219,11 +234,12 @@ def _place(run: RunResults, best: Outcome, measured: int, tried: int, left_out: 
     failed = tried - measured
     reasons = [f"{failed} failed"] if failed else []
     if left_out:
-        reasons.append(f"{len(left_out)} cannot handle {len(run.entries[best.dataset].coordinates)} columns")
+        number = count(len(run.entries[best.dataset].coordinates), "coordinate")
+        reasons.append(f"{len(left_out)} cannot handle {number}")
     others = f" ({', '.join(reasons)})" if reasons else ""
     if measured == 1:
         return f"the only {best.trust} mechanism{' that ran' if reasons else ''}{others}"
-    return f"best of the {measured} {best.trust} mechanisms{' that ran' if reasons else ''}{others}"
+    return f"the best of the {measured} {best.trust} mechanisms{' that ran' if reasons else ''}{others}"
 
 
 def _cost(best: Outcome, gap: Estimate, kept: Estimate | None, metric: str, place: str) -> str:
@@ -235,14 +251,18 @@ def _cost(best: Outcome, gap: Estimate, kept: Estimate | None, metric: str, plac
         )
     if not math.isfinite(gap.mean):
         return f"{start} gives some held-out records no density at all. It is {place}."
-    keeps = f"keeps {utility(kept.mean)} of the utility" if kept else "is compared with the non-private model"
-    return f"{start} {keeps}, a gap of {nats(gap.mean)} nats per record: {place}."
+    keeps = (
+        f"keeps {utility(kept.mean)} of the utility"
+        if kept
+        else "is compared with the best non-private model"
+    )
+    return f"{start} {keeps} (gap: {nats(gap.mean)} nats per record). It is {place}."
 
 
 def _interval(gap: Estimate, metric: str) -> str | None:
     if not math.isfinite(gap.mean):
         return None
-    what = "Gap to the non-private model" if metric == "holdout_gap" else "Held-out log-likelihood"
+    what = "Gap to the best non-private model" if metric == "holdout_gap" else "Held-out log-likelihood"
     return f"{what}: {nats(gap.mean)} nats per record ({interval(gap)})."
 
 
@@ -250,8 +270,8 @@ def _shadow_remark(results: Results, best: Outcome) -> str | None:
     if results.values(*best.key, "mia_lira_auc"):
         return None
     return (
-        f"{best.mechanism} was attacked by its density, and not with shadow models, which are stronger "
-        "(evaluation.shadow_mechanisms)."
+        f"No shadow-model attack ran on {best.mechanism}. These attacks are stronger than the loss attack. "
+        "To run them, set `evaluation.shadow_mechanisms`."
     )
 
 
@@ -276,21 +296,19 @@ def _attack(run: RunResults, results: Results, best: Outcome) -> str | None:
     auc = results.estimate(*best.key, "mia_loss_auc")
     if auc is None:
         return None
-    sentence = (
-        f"A membership attacker who thresholds the density reaches AUC {rate(auc.mean)} (0.5 is guessing"
-    )
+    sentence = f"The loss attack reaches AUC {rate(auc.mean)} (0.5 = guessing"
     baseline = results.baseline(best.dataset)
     if baseline:
         bare = results.estimate(best.dataset, baseline.mechanism, math.inf, "mia_loss_auc")
-        sentence += f"; {rate(bare.mean)} without privacy" if bare else ""
+        sentence += f"; non-private: {rate(bare.mean)}" if bare else ""
     ceiling = _ceiling(run, results, best)
     if ceiling is None:
-        why = "; ε hardly limits it, because it protects one record and people here hold several"
-        return f"{sentence}){why if why_unlimited(run, best.dataset) else ''}."
+        why = " ε hardly limits it: ε protects one record, and persons here have several records."
+        return f"{sentence}).{why if why_unlimited(run, best.dataset) else ''}"
     unit = run.materials[best.dataset].info.domain.unit
-    sentence += f"); in expectation no attack on a single {unit} can exceed {rate(ceiling)}"
+    sentence += f"). In expectation, no attack on a single {unit} can exceed {rate(ceiling)}"
     nameless = run.entries[best.dataset].privacy.person_column is None
-    sentence += "; whoever has several records is protected less." if nameless else "."
+    sentence += "; a person with several records is protected less." if nameless else "."
     if auc.mean > ceiling:
-        sentence += " What is above that may be the chance of which records were held out."
+        sentence += " A value above this limit can come from the choice of the held-out records."
     return sentence

@@ -78,6 +78,7 @@ class DatasetAttacks:
     title: str
     person: str | None  # the most exposed person
     limited: bool  # whether the guarantee limits the average attack
+    unlimited: bool  # whether it does not, because persons have several records
     remarks: tuple[str, ...]  # limits of the attacks on this dataset
     rates: tuple[str, ...]  # false-positive rates
     rows: tuple[AttackRow, ...]  # at the reported ε and without privacy: most exposed first
@@ -116,6 +117,7 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetAttacks:
         title=run.entries[name].title,
         person=run.worst_person(name),
         limited=limited,
+        unlimited=private and why_unlimited(run, name) is not None,
         remarks=tuple(
             filter(None, (reach(run, results, name), why_unlimited(run, name) if private else None))
         ),
@@ -249,7 +251,7 @@ def shadow_coverage(run: RunResults, results: Results, dataset: str) -> str:
     """Tell which models were attacked with shadow models."""
     done = _outcomes_with(run, results, dataset, "mia_lira_auc")
     if not done:
-        return "No shadow-model attack ran on this dataset. To run them, set evaluation.shadows."
+        return "No shadow-model attack ran on this dataset. To run one, set evaluation.shadows."
     targets: dict[str, list[str]] = {}
     for outcome in done:
         at = targets.setdefault(outcome.mechanism, [])

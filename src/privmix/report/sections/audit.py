@@ -123,7 +123,7 @@ def draw_bounds(run: RunResults, looks: Mapping[str, Series]) -> Markup | None:
         x = np.array([claims[0] / 2, high])
         axes.fill_between(x, x, high, color=FORBIDDEN, linewidth=0)
         axes.plot(x, x, color=MUTED, linewidth=1.0)
-        axes.text(0.03, 0.97, "broken claim", transform=axes.transAxes, va="top", fontsize=9, color=INK)
+        axes.text(0.03, 0.97, "claim disproved", transform=axes.transAxes, va="top", fontsize=9, color=INK)
         for name, line in bounds.items():
             look = looks[name]
             found = [max(line[epsilon], low) for epsilon in sorted(line)]

@@ -250,7 +250,7 @@ def reference_levels(
     """Return the lines of models that spend no budget: best non-private, other non-private, public bounds alone."""
     baseline = results.baseline(dataset)
     zero = baseline.holdout_loglik if baseline else 0.0
-    found = [Level("best non-private", 0.0, INK, (1.0, 0.0))] if baseline else []
+    found = [Level("best non-private model", 0.0, INK, (1.0, 0.0))] if baseline else []
     for mechanism in non_private:
         value = results.estimate(dataset, mechanism, math.inf, metric)
         if value and math.isfinite(value.mean) and not (baseline and mechanism == baseline.mechanism):
@@ -378,8 +378,9 @@ def _caption(rows: pd.DataFrame, metric: str) -> str:
     replicates = int(rows.groupby(["mechanism", "epsilon"])["replicate"].nunique().max())
     if metric == "holdout_gap":
         text = (
-            "The gap is the mean log-density of held-out records, minus that of the best non-private model. "
-            "The utility kept is the same, scaled from the public bounds alone (0\u00a0%) to that model (100\u00a0%)."
+            "The gap is the mean log density of held-out records, minus that of the best non-private model. "
+            "The utility kept is the gap on another scale: 0\u00a0% is the public bounds alone, 100\u00a0% is the best "
+            "non-private model."
         )
     else:
         text = "The run has no non-private model, so there is no gap to show."
@@ -388,7 +389,7 @@ def _caption(rows: pd.DataFrame, metric: str) -> str:
     else:
         text += (
             f" Points are means over {count(replicates, 'replicate')}. Whiskers are Student's 95\u00a0% intervals of "
-            "the mean, cut off where they leave the picture; they cover the mechanism's own randomness, not the choice "
+            "the mean, cut at the edge of the chart. They include the randomness of the mechanism, but not the choice "
             "of the held-out records."
         )
     return text

@@ -1,5 +1,6 @@
 """The glossary section: the mechanisms of the run, all methods, and the terms of the page."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.report.guarantee import protected_unit
@@ -14,6 +15,7 @@ class GlossarySection(PageSection):
     """Mechanisms, methods and terms."""
 
     mechanisms: tuple[MechanismRow, ...]
+    differences: dict[str, str]  # by mechanism: the parameters that differ from others of the same method
     methods: tuple[MethodCard, ...]
     unit: str | None  # what the models protect
     badges: dict[Verdict, str]
@@ -23,4 +25,20 @@ class GlossarySection(PageSection):
 def build(run: RunResults) -> GlossarySection:
     """Build the section."""
     mechanisms, methods = tuple(mechanism_rows(run)), tuple(method_cards())
-    return GlossarySection(mechanisms, methods, protected_unit(run), BADGES, MEANINGS)
+    return GlossarySection(
+        mechanisms, differences(mechanisms), methods, protected_unit(run), BADGES, MEANINGS
+    )
+
+
+def differences(mechanisms: Sequence[MechanismRow]) -> dict[str, str]:
+    """Return, for each mechanism, the parameters that differ between the mechanisms of its method."""
+    found = {}
+    for row in mechanisms:
+        others = [dict(other.parameters) for other in mechanisms if other.method == row.method]
+        parts = [
+            f"{key} = {value}"
+            for key, value in row.parameters
+            if any(other[key] != value for other in others)
+        ]
+        found[row.name] = ", ".join(parts)
+    return found

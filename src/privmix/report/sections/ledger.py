@@ -114,9 +114,9 @@ def joint_cost(run: RunResults, dataset: str) -> JointCost | None:
     if len(every) > max(len(once), 1):
         total = _total(every)
         what = f"All models behind this page, of every mechanism, ε and replicate ({count(len(every), 'model')}),"
-        weak = ", which is no meaningful protection" if total.epsilon > MEANINGLESS else ""
+        weak = " That is no meaningful protection." if total.epsilon > MEANINGLESS else ""
         short.append(
-            f"All {count(len(every), 'model')} of this run would cost ε = {three_digits(total.epsilon)}{weak}."
+            f"All {count(len(every), 'model')} of this run would cost ε = {three_digits(total.epsilon)}.{weak}"
         )
         details.append(_sentence(what, every, total))
     if not short:
@@ -157,7 +157,7 @@ def _sentence(what: str, statements: Sequence[PrivacyStatement], total: TotalCos
     less = f" (the sum of their ε is {added})" if added != three_digits(total.epsilon) else ""
     protects = neighbours(statements[0].unit, relations.pop() if len(relations) == 1 else "replace_one")
     meaning = (
-        "This is no meaningful protection."
+        "That is no meaningful protection."
         if total.epsilon > MEANINGLESS
         else f"An observer's odds can change by up to {odds(total.epsilon)}."
     )

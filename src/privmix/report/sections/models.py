@@ -205,7 +205,7 @@ def describe_hidden(window: PlotWindow, model: FittedModel) -> str:
         len(model.weights),
     )
     if wider == total:
-        return f"{'every' if total > 1 else 'its'} ellipse is wider than the picture"
+        return f"{'every' if total > 1 else 'the'} ellipse is wider than the picture"
     parts = [f"{hidden} of {count(total, 'centre')} out of view"] if hidden else []
     if wider:
         parts.append(f"{wider} of {count(total, 'ellipse')} wider than the picture")
@@ -273,8 +273,8 @@ def describe_utility(results: Results, outcome: Outcome, gain: float | None) -> 
     if not gap or not outcome.private:
         return ""
     if gain is None:
-        return f"gap {nats(gap.mean)} nats"
-    return f"{utility(1 + gap.mean / gain)} utility (gap {nats(gap.mean)} nats)"
+        return f"gap {nats(gap.mean)} nats per record"
+    return f"{utility(1 + gap.mean / gain)} utility kept (gap {nats(gap.mean)} nats per record)"
 
 
 def _fit(results: Results, outcome: Outcome, window: PlotWindow, gain: float | None) -> ExplorerFit:
