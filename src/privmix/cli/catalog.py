@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from privmix.artefacts.clean import RowCounts
 
 HEADINGS = ("Name", "Rows", "Coordinates", "Unit", "Visibility", "Source")
+FAR_OFF = 2  # a rough figure is far off if it differs from the true one by more than this factor
 LONGEST_LISTING = 30  # letters of coordinate names; longer lists become a count
 
 
@@ -79,7 +80,9 @@ def check_dataset(arguments: argparse.Namespace) -> None:
             overridden=overridden,
         )
     terminal.print_success(f"{entry.name} can be used: {info.counts.kept:,} records.")
-    terminal.print_fields([*describe_counts(entry, info.counts), _describe_expected(entry, overridden)])
+    terminal.print_fields(
+        [*describe_counts(entry, info.counts), describe_expected(entry, info.counts, overridden)]
+    )
     terminal.print_next(f"add {entry.name} to 'datasets' in {CONFIGURATION}.")
 
 
@@ -112,10 +115,35 @@ def describe_counts(entry: Entry, counts: "RowCounts") -> list[Field]:
     ]
 
 
-def _describe_expected(entry: Entry, overridden: bool) -> Field:
+def describe_expected(entry: Entry, counts: "RowCounts", overridden: bool) -> Field:
+    """Describe which counts of the entry were checked, and how far the file is from the others."""
     if overridden:
         return "Expected", "checksum and counts not checked, because a local file was given"
-    return "Expected", f"{_expected(entry)}, as found" if _expected(entry) else "the entry states no counts"
+    expected, privacy = entry.expected, entry.privacy
+    # `check_expected_counts` has compared the public figures. The others are rough.
+    figures = (
+        ("rows", expected.rows, counts.read, privacy.rows_are_public),
+        ("persons", expected.persons, counts.persons, privacy.relation == "replace_one"),
+    )
+    checked = ", ".join(f"{stated:,} {what}" for what, stated, _, public in figures if stated and public)
+    rough = [
+        _compare_rough(what, stated, found)
+        for what, stated, found, public in figures
+        if stated and not public
+    ]
+    sentences = [*([f"{checked}, as found"] if checked else []), *rough]
+    return "Expected", ". ".join(sentences) or "the entry states no counts"
+
+
+def _compare_rough(what: str, stated: int, found: int) -> str:
+    """Compare a rough public figure with the file. Only the curator sees the true number."""
+    sentence = f"About {stated:,} {what}: a rough public figure that is not checked, because the true number is private"
+    if max(stated, found) <= FAR_OFF * min(stated, found):
+        return f"{sentence}. This file has {found:,}"
+    return (
+        f"{sentence}. It is far off: this file has {found:,}. Mechanisms use the rough figure, so correct "
+        f"expected.{what}, but from public knowledge and not from this file"
+    )
 
 
 def _folders(arguments: argparse.Namespace) -> list[str]:

@@ -182,8 +182,5 @@ def _comparison(statements: Sequence[PrivacyStatement], relation: str, total: To
     converted = sum(each.relation != relation for each in statements)
     if not converted:
         return f" (the sum of their ε is {added})" if added != three_digits(total.epsilon) else ""
-    added_or_removed = neighbours(statements[0].unit, "add_remove")
-    return (
-        f" ({converted} of them {'is' if converted == 1 else 'are'} for {added_or_removed}, which doubles their ε here; "
-        f"the sum of all ε is then {added})"
-    )
+    are, other = "is" if converted == 1 else "are", neighbours(statements[0].unit, "add_remove")
+    return f" ({converted} of them {are} for {other}, which doubles their ε here; the sum of all ε is then {added})"
