@@ -74,6 +74,23 @@ def test_a_word_longer_than_the_line_is_not_broken(tmp_path: Path, capsys: pytes
     assert url in run(capsys, "show", "checkins", "--catalog", str(tmp_path))
 
 
+def test_passwords_in_urls_are_hidden(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = (FOLDER / "gowalla.yaml").read_text(encoding="utf-8")
+    changed = re.sub(r"url: https://snap", "url: https://me:s3cret@snap", text)
+    assert changed != text
+    (tmp_path / "gowalla.yaml").write_text(changed, encoding="utf-8")
+    for command in (("list",), ("show", "gowalla")):
+        said = run(capsys, *command, "--catalog", str(tmp_path))
+        assert "s3cret" not in said
+        assert "snap.stanford.edu" in said
+    (tmp_path / "gowalla.yaml").write_text(
+        changed.replace("url: https://me", "url: ftp://me"), encoding="utf-8"
+    )
+    sentence = failure("show", "gowalla", "--catalog", str(tmp_path))
+    assert "ftp://***@snap" in sentence
+    assert "s3cret" not in sentence
+
+
 def test_later_catalogs_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = (FOLDER / "checkins.yaml").read_text(encoding="utf-8")
     (tmp_path / "checkins.yaml").write_text(

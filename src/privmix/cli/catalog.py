@@ -18,6 +18,7 @@ from privmix.catalog.entry import (
     UrlSource,
     find_entries,
     find_entry,
+    hide_password,
 )
 from privmix.catalog.sources import acquire
 from privmix.cli import terminal
@@ -161,7 +162,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 def _origin(entry: Entry) -> str:
     source = entry.source
     if isinstance(source, UrlSource):
-        return urlsplit(source.url).netloc
+        return urlsplit(source.url).netloc.rpartition("@")[2]
     if isinstance(source, FileSource):
         return f"file {source.path}"
     if isinstance(source, PackageSource):
@@ -177,9 +178,12 @@ def _describe_entry(entry: Entry, path: Path) -> Iterator[Field]:
     yield "Expected", _expected(entry)
     yield "Isolated", ", ".join(entry.isolated)
     yield "Keywords", ", ".join(entry.keywords)
-    yield "Licence", Text(f"{entry.licence.spdx} ").append_text(terminal.link(entry.licence.url))
+    yield (
+        "Licence",
+        Text(f"{entry.licence.spdx} ").append_text(terminal.link(hide_password(entry.licence.url))),
+    )
     yield "Citation", entry.citation
-    yield "Homepage", terminal.link(entry.homepage)
+    yield "Homepage", terminal.link(hide_password(entry.homepage))
     yield "Source", _source(entry)
     yield "Reader", _reader(entry)
     yield "Entry", str(path)
@@ -202,9 +206,10 @@ def _expected(entry: Entry) -> str:
 
 def _source(entry: Entry) -> str:
     content = entry.source.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    return "\n".join(
+    lines = (
         f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in content.items()
     )
+    return hide_password("\n".join(lines))
 
 
 def _reader(entry: Entry) -> str:
