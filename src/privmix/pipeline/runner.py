@@ -93,7 +93,7 @@ def run_stage(stage: str, main: Callable[[], None]) -> None:
             raise
         where = f" ({error.filename})" if error.filename else ""
         sys.exit(
-            f"privmix {stage}: {error.strerror}{where}; nothing was written. "
+            f"privmix {stage}: {error.strerror}{where}; no output was written. "
             "Free space or fix the permissions, then run again."
         )
     except MemoryError:
