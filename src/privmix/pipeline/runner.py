@@ -83,6 +83,8 @@ def run_stage(stage: str, main: Callable[[], None]) -> None:
 
     In a SLURM job the stage also reports its usage, because nothing else records it there.
     """
+    umask = os.umask(0)
+    os.umask(umask)
     try:
         with report_usage(stage) if "SLURM_JOB_ID" in os.environ else nullcontext():
             main()
@@ -101,3 +103,5 @@ def run_stage(stage: str, main: Callable[[], None]) -> None:
         sys.exit(
             f"privmix {stage}: out of memory; give the job more memory, or use fewer components or records."
         )
+    finally:
+        os.umask(umask)  # a stage on sensitive data restricts it

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from privmix.pipeline.outputs import write_together
+from privmix.pipeline.permissions import restrict_new_files
 from privmix.pipeline.results import read_run, relative_address
 from privmix.pipeline.runner import run_stage
 from privmix.report import figures, page
@@ -28,6 +29,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     run = read_run(json.loads(arguments.configuration))
+    restrict_new_files(run.entries[name].visibility for name in run.settings.datasets)
     tables = [outcome.scores for outcome in run.outcomes if outcome.scores is not None]
     results = Results(collect([*tables, bound_rows(run.outcomes)]))
     csv, parquet = csv_bytes(results.frame), parquet_bytes(results.frame)
