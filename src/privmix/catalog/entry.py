@@ -139,7 +139,11 @@ class PrivacyUnit(CatalogModel):
 
     @property
     def rows_are_public(self) -> bool:
-        """Whether all neighbouring datasets have the same number of rows, so that it is public."""
+        """Whether all neighbouring datasets have the same number of rows, so that it is public.
+
+        Rows that cannot be read are left out. So the number of records also shows how many rows were readable, which
+        the guarantee does not protect (`Neighbours`).
+        """
         return self.unit == "record" and self.relation == "replace_one"
 
 

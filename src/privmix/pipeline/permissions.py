@@ -1,8 +1,8 @@
 """File permissions: only the owner can read the files and logs of a run with sensitive data.
 
 New files get the mode 0600 and new folders 0700, through the umask, which Snakemake passes on to its jobs. So this also
-holds for logs, benchmarks and folders. Older files that everyone can read are closed. Files that only the group can read
-stay as they are: someone has opened them on purpose.
+holds for logs, benchmarks and folders. Older files that everyone can read are closed. Files that only the group can
+read stay as they are: someone has opened them on purpose.
 """
 
 import os

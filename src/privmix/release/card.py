@@ -196,6 +196,11 @@ def _unprotected(model: ReleasedModel, entry: Entry) -> list[str]:
         )
     if privacy.relation == "replace_one":
         lines.append(f"The number of {privacy.unit}s, and the fact that someone is in the data.")
+    if model.local or entry.privacy.rows_are_public:
+        lines.append(
+            "Whether a row was readable. Rows with missing or invalid values are left out, so the public number of "
+            f"{'reports' if model.local else 'records'} shows how many were readable."
+        )
     if privacy.within_m is not None:
         lines.append("The rough area of a record. Only nearby places are hidden among each other.")
     if not privacy.randomises_records:
