@@ -1,5 +1,7 @@
 """Fixtures that many tests use."""
 
+import os
+
 import numpy as np
 import pytest
 from making import RecordingNoise
@@ -8,6 +10,15 @@ from privmix.artefacts.fitted_model import FittedModel
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, PrivacyStatement
 from privmix.mechanisms.base import Randomness
+
+
+@pytest.fixture(autouse=True)
+def same_umask():
+    """Stages on sensitive data restrict the umask of their process. Restore it after each test."""
+    umask = os.umask(0)
+    os.umask(umask)
+    yield
+    os.umask(umask)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 from making import PRIVATE, make_mechanism, quick_mechanism
 from scipy import stats
 
-from privmix.audit import crafted_worlds, noise_tests
+from privmix.audit import crafted_worlds, noise_tests, replay
 from privmix.audit.replay import replay_audit
+from privmix.errors import UserError
 from privmix.mechanisms.base import Randomness, seeded_randomness
 from privmix.mechanisms.central import dp_em
 from privmix.mechanisms.local import planar_laplace
@@ -304,3 +305,9 @@ def test_the_choice_of_the_number_of_components_is_replayed_too():
     verdict = replay_audit(mechanism, pairs, BUDGET, lambda number: seeded_randomness(3, number), RUNS)
     assert verdict.findings == []
     assert 0 < verdict.used <= 1
+
+
+def test_a_finding_does_not_quote_the_error_of_a_library():
+    """The text of such an error may hold a value of a record."""
+    assert replay._error_text(ValueError("could not convert 'Zoe' to float")) == "ValueError"
+    assert replay._error_text(UserError("our own sentence")) == "our own sentence"

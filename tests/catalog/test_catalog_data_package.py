@@ -151,6 +151,20 @@ def test_a_missing_download_has_url_and_checksum_and_nothing_is_downloaded(tmp_p
     assert not {"path", "hash", "bytes"} & set(resource)
 
 
+def test_passwords_in_urls_are_hidden(tmp_path: Path):
+    source = gowalla().source.model_copy(
+        update={
+            "url": "https://me:s3cret@example.org/a.gz",
+            "mirrors": ("https://me:s3cret@example.org/b.gz",),
+        }
+    )
+    holding = DatasetFiles(gowalla().model_copy(update={"source": source}), tmp_path / "gowalla.yaml")
+    package = described([holding], tmp_path)
+    assert "s3cret" not in json.dumps(package)
+    assert package["resources"][0]["sources"][0]["path"] == "https://***@example.org/a.gz"
+    assert faults(tmp_path) == []
+
+
 def test_bounds_with_values_outside_do_not_constrain_the_file(tmp_path: Path):
     rows = [f"{i % 40}\t2010-10-19T23:55:27Z\t{30 + i / 1000}\t-97.7\t{i}" for i in range(1500)]
     rows[7] = "7\t2010-10-19T23:55:27Z\t405.0\t-97.0\t7"

@@ -1,5 +1,6 @@
 """The downloader against a real server: only a correct file reaches the target."""
 
+import base64
 import email.utils
 import gzip
 import hashlib
@@ -327,3 +328,38 @@ def test_a_closed_port_is_one_sentence(target: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("url", ["http://[broken/f", "http://exa mple.org/f"])
 def test_a_malformed_url_is_one_sentence(url: str, target: Path):
     assert "not a valid URL" in refused(source(url), target)
+
+
+def secret_url(url: str, secret: str = "s3cret") -> str:
+    return url.replace("://", f"://me:{secret}@")
+
+
+def test_a_password_is_sent_but_never_shown(server: Server, target: Path):
+    url = server.at("/f", Serve(BODY, stop_after=HALF), status(404))
+    wanted = source(secret_url(url), mirrors=(secret_url(server.at("/g", status(404))),))
+    with pytest.raises(UserError) as caught:
+        get(wanted, target)
+    shown = "".join(path.read_text() for path in target.parent.glob("*.json"))
+    server.at("/f", Serve(BODY))
+    log = get(wanted, target)
+    assert target.read_bytes() == BODY
+    assert server.seen("/f")[0]["Authorization"] == "Basic " + base64.b64encode(b"me:s3cret").decode()
+    for said in (str(caught.value), shown, log):
+        assert "s3cret" not in said
+        assert "://***@127.0.0.1" in said
+
+
+def test_a_password_is_not_sent_to_another_host(server: Server, target: Path):
+    elsewhere = server.at("/g", Serve(BODY))
+    get(source(secret_url(server.at("/f", redirect(elsewhere)))), target)
+    assert "Authorization" in server.seen("/f")[0]
+    assert "Authorization" not in server.seen("/g")[0]
+
+
+@pytest.mark.parametrize("secret", ["p@55", "pq/ss", "12x/y", "%2F"])
+def test_an_invalid_url_does_not_show_its_password(secret: str, target: Path):
+    with pytest.raises(UserError) as caught:
+        get(source(f"http://me:{secret}@127.0.0.1:1/f"), target, attempts=1)
+    assert secret not in str(caught.value)
+    assert secret.partition("/")[0] not in str(caught.value)
+    assert "http://***@127.0.0.1:1/f" in str(caught.value)

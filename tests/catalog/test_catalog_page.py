@@ -85,6 +85,17 @@ def test_only_web_addresses_are_links():
     assert 'href="https://snap.stanford.edu/data/loc-gowalla.html"' in html
 
 
+def test_passwords_in_urls_are_hidden():
+    secret = "https://me:s3cret@example.org/"
+    entry = load_entry(FOLDER / "gowalla.yaml")
+    source = entry.source.model_copy(update={"url": secret + "a.gz", "mirrors": (secret + "b.gz",)})
+    shown = entry.model_copy(update={"source": source, "homepage": secret})
+    html = page(DatasetFiles(shown, Path("data/catalog/gowalla.yaml")))
+    assert "s3cret" not in html
+    for name in ("a.gz", "b.gz"):
+        assert f'<a href="https://***@example.org/{name}">' in html
+
+
 def test_the_page_is_one_file():
     html = page(*map(held, entry_names([FOLDER])))
     assert not re.search(r"<link[^>]+href=\"(?!data:)|<script[^>]+src|@import|url\(", html)

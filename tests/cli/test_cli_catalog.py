@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from privmix.artefacts.clean import RowCounts
-from privmix.catalog.entry import entry_names, load_entry
+from privmix.catalog.entry import Entry, ExpectedCounts, entry_names, load_entry
 from privmix.cli import main
-from privmix.cli.catalog import describe_counts
+from privmix.cli.catalog import describe_counts, describe_expected
 from privmix.cli.terminal import PLAIN_WIDTH
 
 FOLDER = Path(__file__).parents[2] / "data" / "catalog"
@@ -74,6 +74,23 @@ def test_a_word_longer_than_the_line_is_not_broken(tmp_path: Path, capsys: pytes
     assert url in run(capsys, "show", "checkins", "--catalog", str(tmp_path))
 
 
+def test_passwords_in_urls_are_hidden(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    text = (FOLDER / "gowalla.yaml").read_text(encoding="utf-8")
+    changed = re.sub(r"url: https://snap", "url: https://me:s3cret@snap", text)
+    assert changed != text
+    (tmp_path / "gowalla.yaml").write_text(changed, encoding="utf-8")
+    for command in (("list",), ("show", "gowalla")):
+        said = run(capsys, *command, "--catalog", str(tmp_path))
+        assert "s3cret" not in said
+        assert "snap.stanford.edu" in said
+    (tmp_path / "gowalla.yaml").write_text(
+        changed.replace("url: https://me", "url: ftp://me"), encoding="utf-8"
+    )
+    sentence = failure("show", "gowalla", "--catalog", str(tmp_path))
+    assert "ftp://***@snap" in sentence
+    assert "s3cret" not in sentence
+
+
 def test_later_catalogs_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = (FOLDER / "checkins.yaml").read_text(encoding="utf-8")
     (tmp_path / "checkins.yaml").write_text(
@@ -99,6 +116,38 @@ def test_check_downloads_cleans_and_counts(capsys: pytest.CaptureFixture[str]):
     assert fields["Dropped"] == fields["Clipped"] == "none"
     assert fields["Persons"] == "5,904"
     assert fields["Expected"] == "24,000 rows, 5,904 persons, as found"
+
+
+def with_privacy(stated_rows: int, stated_persons: int | None, **privacy: object) -> Entry:
+    entry = load_entry(FOLDER / "checkins.yaml")
+    return entry.model_copy(
+        update={
+            "privacy": entry.privacy.model_copy(update=privacy),
+            "expected": ExpectedCounts(rows=stated_rows, persons=stated_persons),
+        }
+    )
+
+
+FOUND = RowCounts(read=12_588, kept=12_588, dropped={}, clipped={}, persons=300, train=12_000, holdout=588)
+
+
+def test_check_claims_no_agreement_with_figures_that_were_not_checked():
+    _, far = describe_expected(with_privacy(5_000_000, None, relation="add_remove"), FOUND, overridden=False)
+    assert "as found" not in far
+    assert "About 5,000,000 rows: a rough public figure that is not checked" in far
+    assert "It is far off: this file has 12,588." in far
+    _, near = describe_expected(with_privacy(12_000, 400, relation="add_remove"), FOUND, overridden=False)
+    assert "as found" not in near
+    assert "far off" not in near
+    assert "This file has 12,588" in near
+    assert "About 400 persons" in near
+
+
+def test_check_tells_checked_figures_from_rough_ones():
+    entry = with_privacy(5_000, 300, unit="person", relation="replace_one", max_records_per_person=50)
+    _, sentence = describe_expected(entry, FOUND, overridden=False)
+    assert sentence.startswith("300 persons, as found. About 5,000 rows")
+    assert "far off" in sentence
 
 
 def test_check_fails_when_the_counts_are_not_the_expected_ones(tmp_path: Path):

@@ -4,6 +4,7 @@ import copy
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,35 @@ def test_a_full_disk_in_the_rehearsal_costs_nothing(park, capsys, monkeypatch, n
     assert "No space left" in park.refused(capsys, *COMMON)
     assert _nothing_in_place(park)
     assert park.lines == []
+
+
+def _usage(free):
+    """Return a `disk_usage` with this many free bytes on each disk, by the name of the folder."""
+    return lambda place: shutil._ntuple_diskusage(10**12, 0, free.get(Path(place).name, 10**12))
+
+
+@pytest.mark.parametrize("full", ["releases", ".spending"])
+def test_too_little_space_is_refused_before_the_noise_and_costs_nothing(park, capsys, monkeypatch, full):
+    (park.folder / "releases/.spending").mkdir(parents=True)
+    drawn, original = [], make.run_central
+    monkeypatch.setattr(make, "run_central", lambda *arguments: drawn.append(1) or original(*arguments))
+    monkeypatch.setattr(shutil, "disk_usage", _usage({full: 10**6}))
+    said = park.refused(capsys, *COMMON[:-1], "releases/walks")
+    assert f"{full} has 1.0 MB free" in said
+    assert "nothing was spent" in said
+    assert len(drawn) == 1  # the rehearsal
+    assert park.lines == []
+    assert not (park.folder / "releases/walks").exists()
+
+
+@pytest.mark.parametrize("mechanism", ["grid", "response"])
+def test_the_estimate_of_the_space_is_above_the_size_of_the_release(park, monkeypatch, mechanism):
+    park.write(rows=20_000)
+    needed = []
+    monkeypatch.setattr(make.folder, "check_space", lambda place, number: needed.append(number))
+    out = park.release(mechanism, 1.0, "--synthetic", "200000")
+    size = sum(path.stat().st_size for path in out.iterdir())
+    assert 1.5 * size < needed[0] - make.folder.LEAST_SPACE < 20 * size
 
 
 def test_a_catalog_entry_with_a_time_of_day_is_refused_for_free(park, capsys):

@@ -181,6 +181,37 @@ def test_the_card_and_the_page_state_the_guarantee_and_its_reasons(released):
         assert "<svg" in page
 
 
+READABLE = "Whether a row was readable."
+
+
+@pytest.mark.parametrize(
+    ("relation", "mechanism", "said"),
+    [("replace_one", "grid", True), ("add_remove", "grid", False), ("add_remove", "response", True)],
+)
+def test_the_card_says_where_the_readability_of_a_row_is_not_protected(park, relation, mechanism, said):
+    """An unreadable row changes the public number of records, or the number of reports; a private number hides it."""
+    entry = {
+        "privacy": {"relation": relation, "person_column": "who"},
+        "expected": {"rows": ROWS if relation == "replace_one" else 290},
+    }
+    numbers = []
+    for number, cell in enumerate(("1.0", "")):
+        park.write(entry=entry)
+        text = (park.folder / "walks.csv").read_text().splitlines()
+        who, _, north, dog = text[1].split(",")
+        text[1] = ",".join((who, cell, north, dog))
+        (park.folder / "walks.csv").write_text("\n".join(text) + "\n")
+        (park.folder / "data/clean/walks.parquet").unlink(missing_ok=True)
+        (park.folder / "data/raw/walks.raw").unlink(missing_ok=True)
+        out = park.release(mechanism, out=f"out{number}")
+        model = read_release(out)
+        numbers.append(
+            read_private(out / "reports.parquet")[0].reports[0] if model.local else model.domain.rows
+        )
+        assert (READABLE in (out / "MODEL_CARD.md").read_text(encoding="utf-8")) == said
+    assert (numbers[0] != numbers[1]) == said
+
+
 def test_every_private_method_has_an_argument_for_the_card():
     for method in registry.METHODS:
         assert bool(card.proof_paragraphs(method)) == registry.method_class(method).private, method

@@ -66,6 +66,18 @@ def test_relations_that_differ_count_for_a_unit_replaced():
     assert total_cost(alike, 1e-6).epsilon == pytest.approx(2.0)
 
 
+def test_a_refusal_compares_costs_of_the_same_relation(tmp_path):
+    book, limit = Account(tmp_path, CONTENT, "record"), SpendingLimit(3.0, 1e-5)
+    book.begin({}, ReleaseCost("add_remove", 1.0, 0.0), limit)
+    with pytest.raises(UserError) as refused:
+        book.begin({}, ReleaseCost("replace_one", 1.5, 0.0), limit)
+    assert "would cost ε = 1.5, δ = 0 (replace_one), and 1 release of these records so far cost ε = 2" in str(
+        refused.value
+    )
+    assert "the ε of add_remove are doubled here" in str(refused.value)
+    assert "ε = 1 is left" in str(refused.value)
+
+
 def test_a_ledger_after_a_private_choice_counts_by_its_claim():
     chosen = ReleaseCost("replace_one", 1.0, 1e-6, (Selection("K", 0.1), Gaussian("m", 5.0)))
     assert total_cost([chosen, chosen], 1e-5).epsilon == pytest.approx(2.0)

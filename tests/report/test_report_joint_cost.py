@@ -71,6 +71,37 @@ def test_the_joint_cost_names_unit_and_relation(run):
     assert "for all records of one person added or removed" in plain_words(joint_cost(changed, "checkins"))
 
 
+def with_relation(run, mechanism, relation):
+    """The run, the models of one mechanism with this relation."""
+    changed = with_ledgers(run, relation=relation)
+    outcomes = tuple(
+        new if old.mechanism == mechanism else old
+        for old, new in zip(run.outcomes, changed.outcomes, strict=True)
+    )
+    return dataclasses.replace(run, outcomes=outcomes)
+
+
+def test_the_sum_is_in_the_same_relation_as_the_total(run):
+    row = {"kind": "gaussian", "label": "moments", "count": 1, "noise_multiplier": 1 / MU}
+    alike = with_ledgers(run, epsilon=1.0, delta=1e-6, ledger=(row,))
+    words = plain_words(joint_cost(with_relation(alike, "dp_em_exact", "add_remove"), "checkins"))
+    two = gaussian_epsilon(MU * 5**0.5, 2e-6)  # one of the two moves twice as far: 1 + 4
+    assert f"(2 models) would cost at most ε = {two:.3g}" in words
+    assert (
+        "(1 of them is for one record added or removed, which doubles their ε here; the sum of all ε is then 3)"
+        in words
+    )
+    assert "the sum of all ε is then 9)" in words
+    assert "the sum of their ε" not in words
+
+
+def test_a_claim_that_conversion_makes_larger_still_has_a_finite_total(run):
+    row = {"kind": "of tomorrow", "label": "gradient", "count": 1}
+    alike = with_ledgers(run, epsilon=1.0, delta=1e-6, ledger=(row,))
+    words = plain_words(joint_cost(with_relation(alike, "dp_em_exact", "add_remove"), "checkins"))
+    assert "(2 models) would cost at most ε = 3, δ = 4.72·10⁻⁶ for one record replaced by any other" in words
+
+
 def test_the_joint_cost_is_in_the_ledger_section(rendered):
     section = rendered.html[rendered.html.index('id="ledger"') : rendered.html.index('id="results"')]
     assert section.count("Cost of publishing several models.") == 2

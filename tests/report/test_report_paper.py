@@ -1,10 +1,13 @@
 """The charts of the page as files for papers."""
 
+import errno
+import os
 import re
 import struct
 import xml.etree.ElementTree as ElementTree
 
 import made_up_run
+import pytest
 
 from privmix.report import figures
 
@@ -46,3 +49,24 @@ def test_labelled_lines_get_a_legend_and_files_are_reproducible():
     assert figures.file_bytes(drawn(), "x", "svg") == named
     assert figures.file_bytes(drawn(), "x", "png") == figures.file_bytes(drawn(), "x", "png")
     assert not re.search(rb"<text\b", named), "letters are outlines, alike wherever the file goes"
+
+
+def test_a_full_disk_changes_no_file_of_the_report(tmp_path, monkeypatch):
+    configuration = made_up_run.write_run(
+        tmp_path, (made_up_run.SURVEY,), ("non_private", "dp_em_exact"), (1.0,)
+    )
+    made_up_run.render(tmp_path, configuration, "reports/figures")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "reports").rglob("*.*")}
+    assert len(before) > 4
+    calls, original = [], os.fsync
+
+    def full(handle):
+        calls.append(handle)
+        if len(calls) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        made_up_run.render(tmp_path, configuration, "reports/figures")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "reports").rglob("*.*")} == before

@@ -13,12 +13,15 @@ from privmix.mechanisms.registry import module_of
 from privmix.pipeline import plan
 from privmix.pipeline import resources as needs
 from privmix.pipeline.code_version import code_version
+from privmix.pipeline.permissions import restrict_run
 from privmix.report.picture import find_browser
 
 try:
     PLAN = plan.make_plan(config)
 except UserError as error:
     sys.exit(f"privmix: {error}")
+# Before Snakemake creates any folder or log. Jobs inherit the umask; cluster jobs read this file again.
+restrict_run(PLAN.entries.values())
 
 # Jobs run the Python that runs Snakemake, even if its environment is not active. This prefix replaces Snakemake's own,
 # so it must set strict mode again: without it, a failure before `| tee` counts as success.

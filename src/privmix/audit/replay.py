@@ -412,7 +412,8 @@ def _describe_event(entry: RecordedEvent) -> str:
 
 
 def _error_text(error: Exception) -> str:
-    return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    """Return the text of our own errors, and only the type of others: their text may quote a record."""
+    return str(error) if isinstance(error, UserError) else type(error).__name__
 
 
 def _describe_failure(error: Exception, unit: str, pair: WorldPair) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from privmix.catalog.dataset_files import DatasetFiles
-from privmix.catalog.entry import Column, Entry, FileSource, PackageSource, UrlSource
+from privmix.catalog.entry import Column, Entry, FileSource, PackageSource, UrlSource, hide_password
 from privmix.catalog.readers.snap_checkins import FIELDS as SNAP_FIELDS
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
@@ -52,7 +52,7 @@ def _resource(holding: DatasetFiles, folder: Path) -> dict[str, Any]:
         **where,
         "title": entry.title,
         "description": description,
-        **({"homepage": entry.homepage} if _is_url(entry.homepage) else {}),
+        **({"homepage": hide_password(entry.homepage)} if _is_url(entry.homepage) else {}),
         "licenses": [_licence(entry)],
         "sources": _sources(entry),
         **({"schema": _schema(holding, headed="data" in where)} if table else {}),
@@ -101,14 +101,14 @@ def _licence(entry: Entry) -> dict[str, str]:
     """Return the licence. Its name may contain only letters, digits, dots and hyphens."""
     spdx = entry.licence.spdx
     name = re.sub(r"[^-a-zA-Z0-9._]+", "-", spdx).strip("-")
-    url = {"path": entry.licence.url} if _is_url(entry.licence.url) else {}
+    url = {"path": hide_password(entry.licence.url)} if _is_url(entry.licence.url) else {}
     return {"name": name or "LicenseRef-unnamed", **url, "title": spdx}
 
 
 def _sources(entry: Entry) -> list[dict[str, str]]:
     source = entry.source
     if isinstance(source, UrlSource):
-        return [{"title": url, "path": url} for url in (source.url, *source.mirrors)]
+        return [{"title": url, "path": url} for url in map(hide_password, (source.url, *source.mirrors))]
     if isinstance(source, FileSource):
         return [{"title": f"Local file {Path(source.path).name}"}]
     if isinstance(source, PackageSource):

@@ -2,9 +2,11 @@
 
 A broken transfer resumes where it stopped, also in a later run, if the server still has the same file: `Range` with
 `If-Range` (RFC 9110, sections 13.1.5 and 14.2). The bytes so far are in `<target>.partial`, their origin is in
-`<target>.partial.json`. If a URL fails permanently, the next mirror is tried.
+`<target>.partial.json`. If a URL fails permanently, the next mirror is tried. The user name and password of a URL are
+sent to its own host only (HTTP Basic, RFC 7617), and no message or file shows them.
 """
 
+import base64
 import email.utils
 import http.client
 import json
@@ -13,13 +15,14 @@ import socket
 import ssl
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from privmix.artefacts.io import CorruptFileError, atomic_write, compute_content, describe_mismatch
-from privmix.catalog.entry import UrlSource
+from privmix.catalog.entry import UrlSource, hide_password
 from privmix.catalog.progress import Progress
 from privmix.errors import UserError
 
@@ -39,20 +42,22 @@ class PartialDownload:
     def resume_point(self, url: str) -> tuple[int, str]:
         """Return the offset at which to resume from `url` and the validator to send; (0, "") to start over."""
         origin = self._read_origin()
-        if origin.get("url") == url and origin.get("validator"):
+        if origin.get("url") == hide_password(url) and origin.get("validator"):
             return self.size(), origin["validator"]
         return 0, ""
 
     def order(self, urls: Iterable[str]) -> list[str]:
         """Return the URLs in order, but put the origin of a partial download first."""
         url = self._read_origin().get("url") if self.size() else None
-        return sorted(urls, key=lambda candidate: candidate != url)
+        return sorted(urls, key=lambda candidate: hide_password(candidate) != url)
 
     def begin(self, url: str, validator: str) -> None:
         """Start over. Delete the old bytes before writing the new origin, so that a kill cannot mix the two."""
         self.discard()
         with atomic_write(self._origin) as temporary:
-            temporary.write_text(json.dumps({"url": url, "validator": validator}), encoding="utf-8")
+            temporary.write_text(
+                json.dumps({"url": hide_password(url), "validator": validator}), encoding="utf-8"
+            )
 
     def discard(self) -> None:
         """Delete the bytes and their origin."""
@@ -112,11 +117,11 @@ def download_file(
     partial = PartialDownload(target)
     failures = []
     for url in partial.order((source.url, *source.mirrors)):
-        progress.note(f"downloading {url}")
+        progress.note(f"downloading {hide_password(url)}")
         try:
             _download_from(url, source, partial, attempts, timeout, backoff, progress)
         except _RefusedError as problem:
-            failures.append(f"{url}: {problem}")
+            failures.append(f"{hide_password(url)}: {problem}")
             progress.note(f"this URL failed: {problem}")
         else:
             partial.publish()
@@ -216,12 +221,21 @@ def _receive(url: str, partial: PartialDownload, timeout: float, progress: Progr
 
 
 def _request(url: str) -> urllib.request.Request:
+    """Return the request. User name and password go into a header that is not sent to the host of a redirect."""
     try:
-        request = urllib.request.Request(url, headers={"User-Agent": "privmix"})
+        parts = urllib.parse.urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        request = urllib.request.Request(
+            urllib.parse.urlunsplit(parts._replace(netloc=host)), headers={"User-Agent": "privmix"}
+        )
     except ValueError as error:
-        raise _RefusedError(f"this is not a valid URL ({error})") from error
+        raise _RefusedError("this is not a valid URL") from error
     if request.type not in ("http", "https"):
         raise _RefusedError("only http and https URLs are supported")
+    if parts.username is not None:
+        secret = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        coded = base64.b64encode(secret.encode()).decode("ascii")
+        request.add_unredirected_header("Authorization", f"Basic {coded}")
     return request
 
 
@@ -232,7 +246,8 @@ def _open(request: urllib.request.Request, timeout: float) -> Any:
     except urllib.error.HTTPError as answer:
         return answer
     except (http.client.InvalidURL, UnicodeError) as error:
-        raise _RefusedError(f"this is not a valid URL ({error})") from error
+        # Without the text of the error: it may quote a password.
+        raise _RefusedError("this is not a valid URL") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):

@@ -7,6 +7,7 @@ later folder overrides an entry of the same name in an earlier folder.
 import datetime
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -138,7 +139,11 @@ class PrivacyUnit(CatalogModel):
 
     @property
     def rows_are_public(self) -> bool:
-        """Whether all neighbouring datasets have the same number of rows, so that it is public."""
+        """Whether all neighbouring datasets have the same number of rows, so that it is public.
+
+        Rows that cannot be read are left out. So the number of records also shows how many rows were readable, which
+        the guarantee does not protect (`Neighbours`).
+        """
         return self.unit == "record" and self.relation == "replace_one"
 
 
@@ -213,6 +218,14 @@ class Entry(CatalogModel):
         """Return a hash of the named sections, by default all. A stage reruns if its sections change."""
         chosen = self.model_dump(mode="json", include=set(sections) or None)
         return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def hide_password(text: str) -> str:
+    """Return text in which `https://***@host` replaces each URL with a user name or password.
+
+    The second form is a password with an unescaped slash: it looks like a port that is not a number.
+    """
+    return re.sub(r"(?<=://)([^/?#\s]*@|[^/?#\s@]*:\d*[^\d/?#\s@][^\s@]*@)", "***@", text)
 
 
 QUOTE_HINT = "YAML does not read yes, no, on, off, dates and plain numbers as text: quote the value."
@@ -323,12 +336,16 @@ def _user_error(path: Path, error: ValidationError) -> UserError:
         "input": first["input"],
         "ctx": first.get("ctx", {}),
     }
-    sentence = to_user_error(
-        ValidationError.from_exception_data(error.title, [plain]), str(path), _known_keys(first["loc"])
+    sentence = hide_password(
+        str(
+            to_user_error(
+                ValidationError.from_exception_data(error.title, [plain]),
+                str(path),
+                _known_keys(first["loc"]),
+            )
+        )
     )
-    if first["type"] == "string_type":
-        return UserError(f"{sentence} {QUOTE_HINT}")
-    return sentence
+    return UserError(f"{sentence} {QUOTE_HINT}" if first["type"] == "string_type" else sentence)
 
 
 def _known_keys(location: tuple[str | int, ...]) -> list[str]:

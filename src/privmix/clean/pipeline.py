@@ -54,12 +54,12 @@ class RowCounter:
 
 
 def check_bad_share(tally: RowCounter, entry: Entry) -> None:
-    """Raise if more rows are bad than the entry tolerates, and show the first of them."""
+    """Raise if more rows are bad than the entry tolerates, and name the first of them by line."""
     bad = tally.bad.total()
     tolerated = entry.reader.tolerated_bad_share
     if bad <= tolerated * tally.read:
         return
-    shown = "\n".join(f"  line {row.line}: {_bad_row_reason(row)}: {row.text}" for row in tally.first_bad)
+    shown = "\n".join(f"  line {row.line}: {_bad_row_reason(row)}" for row in tally.first_bad)
     raise UserError(
         f"{entry.name}: {bad:,} of {tally.read:,} rows cannot be read ({format_counts(tally.bad)}), more than the "
         f"share of {tolerated:g} that reader.tolerated_bad_share allows; correct the file or the catalog entry. "

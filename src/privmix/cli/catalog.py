@@ -18,6 +18,7 @@ from privmix.catalog.entry import (
     UrlSource,
     find_entries,
     find_entry,
+    hide_password,
 )
 from privmix.catalog.sources import acquire
 from privmix.cli import terminal
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from privmix.artefacts.clean import RowCounts
 
 HEADINGS = ("Name", "Rows", "Coordinates", "Unit", "Visibility", "Source")
+FAR_OFF = 2  # a rough figure is far off if it differs from the true one by more than this factor
 LONGEST_LISTING = 30  # letters of coordinate names; longer lists become a count
 
 
@@ -79,7 +81,9 @@ def check_dataset(arguments: argparse.Namespace) -> None:
             overridden=overridden,
         )
     terminal.print_success(f"{entry.name} can be used: {info.counts.kept:,} records.")
-    terminal.print_fields([*describe_counts(entry, info.counts), _describe_expected(entry, overridden)])
+    terminal.print_fields(
+        [*describe_counts(entry, info.counts), describe_expected(entry, info.counts, overridden)]
+    )
     terminal.print_next(f"add {entry.name} to 'datasets' in {CONFIGURATION}.")
 
 
@@ -112,10 +116,35 @@ def describe_counts(entry: Entry, counts: "RowCounts") -> list[Field]:
     ]
 
 
-def _describe_expected(entry: Entry, overridden: bool) -> Field:
+def describe_expected(entry: Entry, counts: "RowCounts", overridden: bool) -> Field:
+    """Describe which counts of the entry were checked, and how far the file is from the others."""
     if overridden:
         return "Expected", "checksum and counts not checked, because a local file was given"
-    return "Expected", f"{_expected(entry)}, as found" if _expected(entry) else "the entry states no counts"
+    expected, privacy = entry.expected, entry.privacy
+    # `check_expected_counts` has compared the public figures. The others are rough.
+    figures = (
+        ("rows", expected.rows, counts.read, privacy.rows_are_public),
+        ("persons", expected.persons, counts.persons, privacy.relation == "replace_one"),
+    )
+    checked = ", ".join(f"{stated:,} {what}" for what, stated, _, public in figures if stated and public)
+    rough = [
+        _compare_rough(what, stated, found)
+        for what, stated, found, public in figures
+        if stated and not public
+    ]
+    sentences = [*([f"{checked}, as found"] if checked else []), *rough]
+    return "Expected", ". ".join(sentences) or "the entry states no counts"
+
+
+def _compare_rough(what: str, stated: int, found: int) -> str:
+    """Compare a rough public figure with the file. Only the curator sees the true number."""
+    sentence = f"About {stated:,} {what}: a rough public figure that is not checked, because the true number is private"
+    if max(stated, found) <= FAR_OFF * min(stated, found):
+        return f"{sentence}. This file has {found:,}"
+    return (
+        f"{sentence}. It is far off: this file has {found:,}. Mechanisms use the rough figure, so correct "
+        f"expected.{what}, but from public knowledge and not from this file"
+    )
 
 
 def _folders(arguments: argparse.Namespace) -> list[str]:
@@ -133,7 +162,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 def _origin(entry: Entry) -> str:
     source = entry.source
     if isinstance(source, UrlSource):
-        return urlsplit(source.url).netloc
+        return urlsplit(source.url).netloc.rpartition("@")[2]
     if isinstance(source, FileSource):
         return f"file {source.path}"
     if isinstance(source, PackageSource):
@@ -149,9 +178,12 @@ def _describe_entry(entry: Entry, path: Path) -> Iterator[Field]:
     yield "Expected", _expected(entry)
     yield "Isolated", ", ".join(entry.isolated)
     yield "Keywords", ", ".join(entry.keywords)
-    yield "Licence", Text(f"{entry.licence.spdx} ").append_text(terminal.link(entry.licence.url))
+    yield (
+        "Licence",
+        Text(f"{entry.licence.spdx} ").append_text(terminal.link(hide_password(entry.licence.url))),
+    )
     yield "Citation", entry.citation
-    yield "Homepage", terminal.link(entry.homepage)
+    yield "Homepage", terminal.link(hide_password(entry.homepage))
     yield "Source", _source(entry)
     yield "Reader", _reader(entry)
     yield "Entry", str(path)
@@ -174,9 +206,10 @@ def _expected(entry: Entry) -> str:
 
 def _source(entry: Entry) -> str:
     content = entry.source.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    return "\n".join(
+    lines = (
         f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in content.items()
     )
+    return hide_password("\n".join(lines))
 
 
 def _reader(entry: Entry) -> str:

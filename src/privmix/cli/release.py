@@ -14,6 +14,7 @@ from privmix.cli.configuration import read_configuration
 from privmix.errors import UserError, suggest
 from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline import plan
+from privmix.pipeline.permissions import restrict_new_files
 from privmix.pipeline.release import ReleasePaths, release_dataset
 from privmix.privacy.accounting import Budget
 from privmix.release import summary
@@ -43,6 +44,7 @@ def make(arguments: argparse.Namespace) -> None:
         arguments.dataset, configuration.get("catalog_dirs") or ["data/catalog"]
     )  # the clearest message first
     planned = plan.make_plan(configuration)
+    restrict_new_files([planned.entries[arguments.dataset].visibility])
     settings = planned.settings
     if arguments.mechanism not in planned.mechanisms:
         raise UserError(

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from privmix.artefacts.io import atomic_write
 from privmix.catalog.data_package import describe_package
 from privmix.catalog.dataset_files import find_all_files
 from privmix.pipeline import plan
+from privmix.pipeline.outputs import write_together
 from privmix.report.catalog_page import CatalogRun, Files, PlannedMechanism, render
 
 FILES = Files(plan.RAW, plan.CLEAN, plan.PRIVATE, plan.MODEL, plan.SCORES)
@@ -33,7 +33,7 @@ def describe_run(checked: plan.RunPlan) -> CatalogRun:
 def write_catalog(
     configuration: Mapping[str, Any], folders: Sequence[str] | None, html: Path, descriptor: Path
 ) -> tuple[str, ...]:
-    """Write both files. Return the problems of entries that cannot be read; the page shows them too.
+    """Write both files or none. Return the problems of entries that cannot be read; the page shows them too.
 
     `folders` defaults to the catalog folders of the configuration.
     """
@@ -41,7 +41,5 @@ def write_catalog(
     holdings, problems = find_all_files(folders or checked.settings.catalog_dirs, plan.RAW, plan.CLEAN)
     described = json.dumps(describe_package(holdings, descriptor.parent), indent=2, ensure_ascii=False) + "\n"
     page = render(holdings, problems, describe_run(checked), FILES)
-    for path, text in ((descriptor, described), (html, page)):
-        with atomic_write(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+    write_together({descriptor: described.encode("utf-8"), html: page.encode("utf-8")})
     return problems

@@ -83,6 +83,8 @@ def run_stage(stage: str, main: Callable[[], None]) -> None:
 
     In a SLURM job the stage also reports its usage, because nothing else records it there.
     """
+    umask = os.umask(0)
+    os.umask(umask)
     try:
         with report_usage(stage) if "SLURM_JOB_ID" in os.environ else nullcontext():
             main()
@@ -93,7 +95,7 @@ def run_stage(stage: str, main: Callable[[], None]) -> None:
             raise
         where = f" ({error.filename})" if error.filename else ""
         sys.exit(
-            f"privmix {stage}: {error.strerror}{where}; nothing was written. "
+            f"privmix {stage}: {error.strerror}{where}; no output was written. "
             "Free space or fix the permissions, then run again."
         )
     except MemoryError:
@@ -101,3 +103,5 @@ def run_stage(stage: str, main: Callable[[], None]) -> None:
         sys.exit(
             f"privmix {stage}: out of memory; give the job more memory, or use fewer components or records."
         )
+    finally:
+        os.umask(umask)  # a stage on sensitive data restricts it

@@ -40,10 +40,16 @@ class TotalCost:
     releases: int
 
 
+def same_relation(releases: Sequence[ReleaseCost]) -> list[ReleaseCost]:
+    """Return the releases in one relation: unchanged if all have the same, otherwise converted to replace-one."""
+    if len({release.relation for release in releases}) > 1:
+        return [_to_replace_one(release) for release in releases]
+    return list(releases)
+
+
 def total_cost(releases: Sequence[ReleaseCost], delta: float) -> TotalCost:
     """Return the smallest ε of all releases together with at most this δ; infinite if they need more δ."""
-    if len({release.relation for release in releases}) > 1:
-        releases = [_to_replace_one(release) for release in releases]
+    releases = same_relation(releases)
     epsilon = math.fsum(release.epsilon for release in releases)
     needed = math.fsum(release.delta for release in releases)
     found = [(epsilon, needed)] if needed <= delta * (1 + ROUNDING) else []

@@ -25,8 +25,11 @@ class Neighbours:
     """Two datasets are neighbours if one unit is replaced, or is added or removed.
 
     The datasets are training sets. If a record is replaced, both datasets have the same number of records, which is
-    public. The record keeps its person and its part of the split, and is as readable as before. A person has at most
-    `max_records` records. Replacing a person keeps the number of persons, but not the number of records.
+    public. The record keeps its person and its part of the split, and is as readable as before: cleaning leaves out
+    rows with missing or invalid values, so an unreadable record would change the public number. Whether a row was
+    readable is therefore not protected, and the model card says so. If the number of records is private, an unreadable
+    record counts as a removed one and is covered. A person has at most `max_records` records. Replacing a person keeps
+    the number of persons, but not the number of records.
     """
 
     unit: Unit

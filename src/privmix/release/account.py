@@ -14,7 +14,7 @@ from typing import Any
 from privmix.artefacts.io import atomic_write
 from privmix.errors import UserError
 from privmix.privacy.accounting import Claim, Theorem, account, claim_distance
-from privmix.privacy.composition import ROUNDING, ReleaseCost, total_cost
+from privmix.privacy.composition import ROUNDING, ReleaseCost, same_relation, total_cost
 from privmix.privacy.ledger import Event, from_rows, to_rows
 
 
@@ -160,13 +160,20 @@ def check_limit(before: Sequence[ReleaseCost], spent: ReleaseCost, limit: Spendi
     then = total_cost([*before, spent], limit.delta)
     if then.epsilon <= limit.epsilon * (1 + ROUNDING):
         return
-    now = total_cost(before, limit.delta)
+    *earlier, this = same_relation([*before, spent])
+    now = total_cost(earlier, limit.delta)
     left = max(limit.epsilon - now.epsilon, 0.0)
+    mixed = len({release.relation for release in (*before, spent)}) > 1
+    doubled = (
+        " The account holds guarantees of both relations, so the ε of add_remove are doubled here, as for replace_one."
+        if mixed
+        else ""
+    )
     raise UserError(
-        f"this release would cost ε = {spent.epsilon:.4g}, δ = {spent.delta:.3g} ({spent.relation}), and "
+        f"this release would cost ε = {this.epsilon:.4g}, δ = {this.delta:.3g} ({this.relation}), and "
         f"{now.releases} {'release' if now.releases == 1 else 'releases'} of these records so far cost "
         f"ε = {now.epsilon:.4g}, δ = {now.delta:.3g}: together more than the limit ε = {limit.epsilon:g}, "
-        f"δ = {limit.delta:g}. ε = {left:.4g} is left. Choose a smaller ε, or raise release.limit_epsilon or "
+        f"δ = {limit.delta:g}.{doubled} ε = {left:.4g} is left. Choose a smaller ε, or raise release.limit_epsilon or "
         f"release.limit_delta in the configuration if you accept the larger privacy loss (account: {path})."
     )
 

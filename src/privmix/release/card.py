@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from privmix.catalog.entry import Entry
+from privmix.catalog.entry import Entry, hide_password
 from privmix.mechanisms import registry
 from privmix.release.folder import CHECKSUMS, MODEL, REPORTS, SYNTHETIC_CSV, SYNTHETIC_PARQUET, ReleasedModel
 from privmix.report.format import TRUST, count, listing, neighbours, odds, plain
@@ -108,13 +108,14 @@ def _data(model: ReleasedModel, entry: Entry) -> list[str]:
     )
     if model.local:
         public = "publicly expected; anyone with the reports can count them"
+    licence = hide_password(entry.licence.url)
     lines = [
         entry.description,
         f"{count(model.domain.rows, 'record')} ({public}). The release uses all records.",
-        f"Licence of the data: {entry.licence.spdx}{f' ({entry.licence.url})' if entry.licence.url else ''}.",
+        f"Licence of the data: {entry.licence.spdx}{f' ({licence})' if licence else ''}.",
     ]
     lines += [f"Cite: {entry.citation}"] if entry.citation else []
-    lines += [f"Homepage: {entry.homepage}"] if entry.homepage else []
+    lines += [f"Homepage: {hide_password(entry.homepage)}"] if entry.homepage else []
     for axis, column in zip(model.domain.axes, map(entry.column, entry.coordinates), strict=True):
         unit = f" {axis.unit}" if axis.unit else ""
         lines.append(
@@ -195,6 +196,11 @@ def _unprotected(model: ReleasedModel, entry: Entry) -> list[str]:
         )
     if privacy.relation == "replace_one":
         lines.append(f"The number of {privacy.unit}s, and the fact that someone is in the data.")
+    if model.local or entry.privacy.rows_are_public:
+        lines.append(
+            "Whether a row was readable. Rows with missing or invalid values are left out, so the public number of "
+            f"{'reports' if model.local else 'records'} shows how many were readable."
+        )
     if privacy.within_m is not None:
         lines.append("The rough area of a record. Only nearby places are hidden among each other.")
     if not privacy.randomises_records:

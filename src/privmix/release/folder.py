@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from privmix.artefacts.domain import Domain
@@ -22,6 +24,8 @@ from privmix.mixture.model import Mixture
 
 MODEL, CARD, PAGE, CHECKSUMS = "model.json", "MODEL_CARD.md", "release.html", "checksums"
 SYNTHETIC_CSV, SYNTHETIC_PARQUET, REPORTS = "synthetic.csv", "synthetic.parquet", "reports.parquet"
+SPARE = 3  # times the expected size of a release must be free: temporary files need space too
+LEAST_SPACE = 32 << 20  # bytes
 TIMESTAMP = ".snakemake_timestamp"  # an empty file that Snakemake adds to an output folder
 
 
@@ -156,6 +160,37 @@ def scratch_folder(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as folder:
         yield Path(folder)
+
+
+def estimate_bytes(rehearsed: Path, rows: float, reports: float) -> int:
+    """Return a generous estimate of the disk space of a release, from the files of its rehearsal.
+
+    The release has `rows` times as many synthetic rows, and `reports` times as many reports.
+    """
+    factors = {SYNTHETIC_CSV: rows, SYNTHETIC_PARQUET: rows, REPORTS: reports}
+    sizes = [
+        path.stat().st_size + factors.get(path.name, 0.0) * _row_bytes(path) for path in rehearsed.iterdir()
+    ]
+    return math.ceil(SPARE * math.fsum(sizes)) + LEAST_SPACE
+
+
+def _row_bytes(path: Path) -> int:
+    """Return the size of the rows of a file. A Parquet file counts uncompressed and without its metadata."""
+    if path.suffix != ".parquet":
+        return path.stat().st_size
+    with pq.ParquetFile(path) as file:
+        return sum(file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups))
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Refuse a release if the disk of `folder`, which may not exist yet, has too little space."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
+    free = shutil.disk_usage(there).free
+    if free < needed:
+        raise UserError(
+            f"the disk of {folder} has {free / 1e6:,.1f} MB free, but a release may need {needed / 1e6:,.1f} MB. Free "
+            "space, then release again. Nothing was released, and nothing was spent."
+        )
 
 
 def check_free(target: Path) -> None:

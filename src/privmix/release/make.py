@@ -2,7 +2,8 @@
 
 1. Rehearse: do everything with made-up records, in a folder that is deleted. Problems show up here, at no cost: a
    mechanism that cannot work (too many coordinates, no δ), a full disk, text in the catalog entry that a release
-   must not hold. Public values determine the ledger of the rehearsal, so it states the cost of the run.
+   must not hold. Public values determine the ledger of the rehearsal, so it states the cost of the run. The sizes of
+   its files show whether the disk has space for the release.
 2. Account: write the largest cost of the release to disk, or refuse the release.
 3. Run: draw the noise once. A central run is recorded and replayed in memory; then the recording is discarded. For
    a local mechanism, other runs of the same randomizer on some of the records are replayed. A finding ends the
@@ -136,9 +137,11 @@ def make_release(
         )
     folder.check_free(target)
     with folder.scratch_folder(target) as place:
-        rehearsal, _ = _make_folder(
-            replace(order, rows=min(order.rows, REHEARSAL_RECORDS)), rehearsal_records(order), place
-        )
+        few = replace(order, rows=min(order.rows, REHEARSAL_RECORDS))
+        rehearsal, _ = _make_folder(few, rehearsal_records(order), place)
+        needed = folder.estimate_bytes(place, order.rows / few.rows, len(records) / REHEARSAL_RECORDS)
+    folder.check_space(target.parent, needed)
+    folder.check_space(account.path.parent, folder.LEAST_SPACE)
     with folder.place_folder(target) as place:
         number = account.begin(_account_entry(order), _largest_cost(order, rehearsal), limit)
         try:

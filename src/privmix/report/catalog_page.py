@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.catalog.dataset_files import DatasetFiles
-from privmix.catalog.entry import Column, Entry, FileSource, PackageSource, UrlSource
+from privmix.catalog.entry import Column, Entry, FileSource, PackageSource, UrlSource, hide_password
 from privmix.report import format
 from privmix.report.templating import environment
 
@@ -185,7 +185,7 @@ def _item(holding: DatasetFiles, plan: CatalogRun, files: Files) -> CatalogItem:
 def _origin(entry: Entry) -> str:
     source = entry.source
     if isinstance(source, UrlSource):
-        return source.url
+        return hide_password(source.url)
     if isinstance(source, FileSource):
         return source.path
     if isinstance(source, PackageSource):

@@ -11,14 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib as mpl
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from privmix.artefacts.io import atomic_write
 from privmix.artefacts.privacy_statement import holds_anywhere, randomises_records
 
 INK, MUTED, GRID, SURFACE, FORBIDDEN = "#1b2026", "#5b6570", "#d9dee4", "#fdfefe", "#f6dfd9"
@@ -214,12 +212,11 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def write_figures(folder: Path, charts: Mapping[str, Figure]) -> None:
-    """Write the charts as SVG and PNG files. Skip the narrow ones: they show the same as the wide ones."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, figure in charts.items():
-        if name.endswith("-narrow"):
-            continue
-        for kind in ("svg", "png"):
-            with atomic_write(folder / f"{name.removesuffix('-wide')}.{kind}") as temporary:
-                temporary.write_bytes(file_bytes(figure, name, kind))
+def figure_files(charts: Mapping[str, Figure]) -> dict[str, bytes]:
+    """Return the charts as SVG and PNG files: names and contents. Narrow charts show the same and are left out."""
+    return {
+        f"{name.removesuffix('-wide')}.{kind}": file_bytes(figure, name, kind)
+        for name, figure in charts.items()
+        if not name.endswith("-narrow")
+        for kind in ("svg", "png")
+    }

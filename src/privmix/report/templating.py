@@ -12,6 +12,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from privmix.catalog.entry import hide_password
 from privmix.report import format
 
 LIBRARIES = ("d3.min.js", "plot.umd.min.js")  # in loading order
@@ -29,6 +30,7 @@ def environment() -> Environment:
     made.globals.update(f=format, inf=math.inf, exp=lambda x: math.exp(min(x, 700.0)))
     made.filters["code"] = _mark_code
     made.filters["plain"] = format.plain
+    made.filters["hide_password"] = hide_password
     return made
 
 

@@ -1,7 +1,8 @@
 """Shared parts of all readers: open the raw file, yield batches of rows, check each value against the entry.
 
 A reader yields the rows as they are in the file (`RawBatch`). `read_batches` converts them to finite numbers, category
-codes and identifiers (`Batch`), and keeps every bad row with its reason and line. White space around a field is
+codes and identifiers (`Batch`), and keeps the line, column and reason of every bad row, but not its content: messages
+and logs must not show records. White space around a field is
 ignored. A row is good if all its declared columns are good. Only an identifier that is not the person column may be
 empty.
 """
@@ -55,8 +56,8 @@ def check_utf8(block: bytes, path: Path, offset: int, line: int) -> None:
     except UnicodeDecodeError as error:
         line += block.count(b"\n", 0, error.start)
         raise UserError(
-            f"{path} is not UTF-8 text: byte 0x{block[error.start]:02x} at offset {offset + error.start}, "
-            f"line {line}; save the file as UTF-8."
+            f"{path} is not UTF-8 text: see the byte at offset {offset + error.start}, line {line}; "
+            "save the file as UTF-8."
         ) from error
 
 
@@ -66,8 +67,6 @@ MISSING_VALUE = "missing value"
 NOT_A_NUMBER = "not a number"
 UNKNOWN_CATEGORY = "unknown category"
 
-_SHOWN_CHARACTERS = 100  # of a bad line in a message
-
 
 @dataclass(frozen=True)
 class BadRow:
@@ -75,7 +74,6 @@ class BadRow:
 
     line: int
     reason: str
-    text: str
     column: str | None = None
 
 
@@ -86,7 +84,6 @@ class RawBatch:
     columns: dict[str, pa.Array]
     lines: np.ndarray  # (n,) int64
     bad: list[BadRow]
-    text: Callable[[int], str]  # index of a row in this batch -> the row as it is in the file
 
 
 @dataclass(frozen=True)
@@ -103,12 +100,6 @@ class Batch:
     def read(self) -> int:
         """Number of rows of the file in this batch, good and bad."""
         return len(self.lines) + len(self.bad)
-
-
-def shorten(text: str) -> str:
-    """Return the start of a line, for a message."""
-    text = text.rstrip("\r\n")
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
 
 
 def column_positions(entry: Entry, names: Iterable[str], path: Path) -> dict[str, int]:
@@ -145,7 +136,7 @@ def convert_batch(raw: RawBatch, entry: Entry) -> Batch:
                 faults.add(column, MISSING_VALUE, _is_empty(field))
             values[column.name] = field
     bad = [
-        BadRow(int(raw.lines[row]), faults.reasons[code][1], raw.text(row), faults.reasons[code][0])
+        BadRow(int(raw.lines[row]), faults.reasons[code][1], faults.reasons[code][0])
         for row, code in faults.found()
     ]
     if bad:

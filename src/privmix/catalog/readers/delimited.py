@@ -26,7 +26,6 @@ from privmix.catalog.readers.base import (
     check_utf8,
     column_positions,
     open_raw,
-    shorten,
 )
 from privmix.errors import UserError
 
@@ -49,6 +48,7 @@ def read_raw_batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
         text = header.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
         record = next((fields for fields in csv.reader(io.StringIO(text), delimiter=delimiter) if fields), [])
         names = [name.strip() for name in record]
+        _check_header(names, entry, path)
         layout = Layout(len(names), column_positions(entry, names, path), delimiter, quoted=True)
         yield from parse_records(stream, path, layout, first_line=1 + header.count(b"\n"), offset=len(header))
 
@@ -69,6 +69,17 @@ def _read_header(stream: io.BufferedIOBase, path: Path) -> bytes:
             "save the file as CSV text with one row per line."
         )
     return header
+
+
+def _check_header(names: list[str], entry: Entry, path: Path) -> None:
+    """Refuse a first line without column names. It may be a record, so the message does not show it."""
+    known = sum(column.name in names for column in entry.columns)
+    if 2 * known < len(entry.columns):
+        raise UserError(
+            f"{path}: the first line has {len(names)} field(s) and names {known} of the {len(entry.columns)} columns "
+            f"of the catalog entry {entry.name!r}; put the column names into the first line, or correct the names or "
+            "reader.delimiter in the entry."
+        )
 
 
 BLOCK_BYTES = 4 << 20
@@ -94,9 +105,6 @@ class _Block:
     first: int
     starts: np.ndarray  # byte offset of each line
     ends: np.ndarray  # byte offset after each line's end
-
-    def line(self, index: int) -> str:
-        return shorten(self.content[self.starts[index] : self.ends[index]].decode("utf-8"))
 
 
 def parse_records(
@@ -157,7 +165,7 @@ def _parse_with_arrow(block: _Block, layout: Layout) -> RawBatch | None:
     bad: list[BadRow] = []
 
     def skip(row: pyarrow.csv.InvalidRow) -> str:
-        bad.append(BadRow(block.first + row.number - 1, WRONG_FIELD_COUNT, shorten(row.text)))
+        bad.append(BadRow(block.first + row.number - 1, WRONG_FIELD_COUNT))
         return "skip"
 
     names = [str(position) for position in range(layout.width)]
@@ -189,7 +197,7 @@ def _parse_with_arrow(block: _Block, layout: Layout) -> RawBatch | None:
         index = index[~blank]
         table = table.filter(pa.array(~blank))
     columns = {column: _combine_chunks(table[name]) for column, name in wanted.items()}
-    return RawBatch(columns, index + block.first, bad, lambda row: block.line(index[row]))
+    return RawBatch(columns, index + block.first, bad)
 
 
 def _is_blank(block: _Block) -> np.ndarray:
@@ -227,7 +235,7 @@ def _parse_with_csv(block: _Block, layout: Layout, final: bool) -> tuple[RawBatc
         if end > done + 1 and not _quotes_are_closed(lines[done:end], layout):
             fields = None
         if fields is None:
-            bad.append(BadRow(block.first + done, BROKEN_LINE, block.line(done)))
+            bad.append(BadRow(block.first + done, BROKEN_LINE))
             done = begun = done + 1
             reader = _csv_reader(map(lines.__getitem__, range(done, len(lines))), layout)
             continue
@@ -235,14 +243,14 @@ def _parse_with_csv(block: _Block, layout: Layout, final: bool) -> tuple[RawBatc
             records.append(fields)
             index.append(done)
         elif fields:
-            bad.append(BadRow(block.first + done, WRONG_FIELD_COUNT, block.line(done)))
+            bad.append(BadRow(block.first + done, WRONG_FIELD_COUNT))
         done = end
     columns = {
         column: pa.array([fields[position] for fields in records], pa.string())
         for column, position in layout.positions.items()
     }
     rows = np.array(index, dtype=np.int64) + block.first
-    return RawBatch(columns, rows, bad, lambda row: block.line(index[row])), done
+    return RawBatch(columns, rows, bad), done
 
 
 def _quotes_are_closed(lines: list[str], layout: Layout) -> bool:

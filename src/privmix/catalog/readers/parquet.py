@@ -1,7 +1,6 @@
 """Parquet files. The row number replaces the line number, and a null is a missing value."""
 
 import contextlib
-import functools
 import gzip
 import io
 import shutil
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privmix.catalog.entry import Column, Entry
-from privmix.catalog.readers.base import RawBatch, column_positions, open_raw, shorten
+from privmix.catalog.readers.base import RawBatch, column_positions, open_raw
 from privmix.errors import UserError
 
 _BATCH_ROWS = 1 << 16
@@ -40,12 +39,11 @@ def read_raw_batches(path: Path, entry: Entry) -> Iterator[RawBatch]:
             for batch in file.iter_batches(_BATCH_ROWS, columns=list(types)):
                 columns = {name: batch[name].cast(kind, safe=False) for name, kind in types.items()}
                 lines = np.arange(first, first + len(batch), dtype=np.int64)
-                yield RawBatch(columns, lines, [], functools.partial(_row_text, columns))
+                yield RawBatch(columns, lines, [])
                 first += len(batch)
         except (pa.ArrowInvalid, OSError) as error:
-            raise UserError(
-                f"{path} is a broken Parquet file ({error}); download or write it again."
-            ) from error
+            # Without the text of the error: it may quote a value.
+            raise UserError(f"{path} is a broken Parquet file; download or write it again.") from error
 
 
 @contextlib.contextmanager
@@ -79,7 +77,3 @@ def _storage_type(column: Column, kind: pa.DataType, path: Path) -> pa.DataType:
 
 def _is_temporal(kind: pa.DataType) -> bool:
     return pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
-
-
-def _row_text(columns: dict[str, pa.Array], row: int) -> str:
-    return shorten(", ".join(f"{name}={values[row].as_py()}" for name, values in columns.items()))

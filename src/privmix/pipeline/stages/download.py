@@ -5,6 +5,7 @@ from pathlib import Path
 
 from privmix.catalog.entry import load_entry
 from privmix.catalog.sources import acquire
+from privmix.pipeline.permissions import restrict_new_files
 from privmix.pipeline.runner import run_stage
 
 
@@ -17,7 +18,9 @@ def main() -> None:
         "--override", type=Path, help="local file to use instead of the source; its checksum is not checked"
     )
     arguments = parser.parse_args()
-    acquire(load_entry(arguments.entry), arguments.output, arguments.override)
+    entry = load_entry(arguments.entry)
+    restrict_new_files([entry.visibility])
+    acquire(entry, arguments.output, arguments.override)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import argparse
 import json
 from pathlib import Path
 
-from privmix.artefacts.io import atomic_write
+from privmix.pipeline.outputs import write_together
+from privmix.pipeline.permissions import restrict_new_files
 from privmix.pipeline.results import read_run, relative_address
 from privmix.pipeline.runner import run_stage
 from privmix.report import figures, page
@@ -18,7 +19,7 @@ CATALOG = "catalog.html"
 
 
 def main() -> None:
-    """Read what exists, write page and results."""
+    """Read what exists, then write page, results and charts, all together or not at all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--configuration", required=True, help="the configuration as JSON")
     parser.add_argument("--html", type=Path, required=True, help="the page")
@@ -28,12 +29,10 @@ def main() -> None:
     arguments = parser.parse_args()
 
     run = read_run(json.loads(arguments.configuration))
+    restrict_new_files(run.entries[name].visibility for name in run.settings.datasets)
     tables = [outcome.scores for outcome in run.outcomes if outcome.scores is not None]
     results = Results(collect([*tables, bound_rows(run.outcomes)]))
     csv, parquet = csv_bytes(results.frame), parquet_bytes(results.frame)
-    for path, content in ((arguments.csv, csv), (arguments.parquet, parquet)):
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(content)
     with figures.keep_figures(*PAPER) as charts:
         html = page.render(
             run,
@@ -42,10 +41,11 @@ def main() -> None:
             attach(relative_address(arguments.parquet, arguments.html), parquet),
             catalog=CATALOG if (arguments.html.parent / CATALOG).exists() else None,
         )
-    with atomic_write(arguments.html) as temporary:
-        temporary.write_text(html, encoding="utf-8")
+    files = {arguments.csv: csv, arguments.parquet: parquet, arguments.html: html.encode("utf-8")}
     if arguments.figures:
-        figures.write_figures(arguments.figures, charts)
+        files |= {arguments.figures / name: content for name, content in figures.figure_files(charts).items()}
+        arguments.figures.mkdir(parents=True, exist_ok=True)
+    write_together(files)
     for answer in answers(run, results):
         print(f"{answer.dataset}, {answer.trust}: {answer.headline}")
     print(f"The report is {arguments.html}")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.artefacts.privacy_statement import PrivacyStatement
-from privmix.privacy.composition import ReleaseCost, TotalCost, total_cost
+from privmix.privacy.composition import ReleaseCost, TotalCost, same_relation, total_cost
 from privmix.privacy.ledger import KINDS, Event, SampledGaussian, from_rows
 from privmix.report.format import count, listing, neighbours, odds, plain, three_digits
 from privmix.report.guarantee import MEANINGLESS
@@ -134,10 +134,20 @@ def joint_cost(run: RunResults, dataset: str) -> JointCost | None:
     return JointCost(" ".join(short), tuple(details))
 
 
+def _costs(statements: Sequence[PrivacyStatement]) -> list[ReleaseCost]:
+    """Return the cost of each model, all in the same relation."""
+    return same_relation(
+        [ReleaseCost(each.relation, each.epsilon, each.delta, _events(each)) for each in statements]
+    )
+
+
 def _total(statements: Sequence[PrivacyStatement]) -> TotalCost:
-    """Compose the models, at the sum of their δ."""
-    costs = [ReleaseCost(each.relation, each.epsilon, each.delta, _events(each)) for each in statements]
-    return total_cost(costs, math.fsum(cost.delta for cost in costs))
+    """Compose the models, at the sum of their δ; if conversion to one relation needs more δ, at that sum."""
+    costs = _costs(statements)
+    total = total_cost(costs, math.fsum(each.delta for each in statements))
+    return (
+        total if math.isfinite(total.epsilon) else total_cost(costs, math.fsum(cost.delta for cost in costs))
+    )
 
 
 def _events(privacy: PrivacyStatement) -> tuple[Event, ...] | None:
@@ -153,9 +163,8 @@ def _events(privacy: PrivacyStatement) -> tuple[Event, ...] | None:
 
 def _sentence(what: str, statements: Sequence[PrivacyStatement], total: TotalCost) -> str:
     relations = {each.relation for each in statements}
-    added = three_digits(math.fsum(each.epsilon for each in statements))
-    less = f" (the sum of their ε is {added})" if added != three_digits(total.epsilon) else ""
-    protects = neighbours(statements[0].unit, relations.pop() if len(relations) == 1 else "replace_one")
+    relation = relations.pop() if len(relations) == 1 else "replace_one"
+    protects = neighbours(statements[0].unit, relation)
     meaning = (
         "That is no meaningful protection."
         if total.epsilon > MEANINGLESS
@@ -163,5 +172,15 @@ def _sentence(what: str, statements: Sequence[PrivacyStatement], total: TotalCos
     )
     return (
         f"{what} would cost at most ε = {three_digits(total.epsilon)}, δ = {three_digits(total.delta)} for {protects}"
-        f"{less}. {meaning}"
+        f"{_comparison(statements, relation, total)}. {meaning}"
     )
+
+
+def _comparison(statements: Sequence[PrivacyStatement], relation: str, total: TotalCost) -> str:
+    """Compare the total with the sum of ε in the same relation, and state how many ε doubled to get there."""
+    added = three_digits(math.fsum(cost.epsilon for cost in _costs(statements)))
+    converted = sum(each.relation != relation for each in statements)
+    if not converted:
+        return f" (the sum of their ε is {added})" if added != three_digits(total.epsilon) else ""
+    are, other = "is" if converted == 1 else "are", neighbours(statements[0].unit, "add_remove")
+    return f" ({converted} of them {are} for {other}, which doubles their ε here; the sum of all ε is then {added})"
