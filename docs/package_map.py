@@ -28,11 +28,11 @@ LAYERS = (
     ("catalog",),
     ("artefacts",),
     ("settings",),
-    ("errors", "namespace"),
+    ("errors",),
 )
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 MAY_IMPORT = {
-    "privacy": {"errors", "namespace"},
+    "privacy": {"errors"},
     "mixture": {"errors"},
     "mechanisms": {"privacy", "mixture", "artefacts", "errors"},
 }
@@ -52,7 +52,7 @@ def imports(tree: ast.Module) -> set[str]:
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "privmix":
-            names |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names} - {"lazy_names"}  # a function of the package itself
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("privmix."):
             names.add(node.module.split(".")[1])
         elif isinstance(node, ast.Import):

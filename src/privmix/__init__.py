@@ -32,9 +32,9 @@ privmix.catalog          catalog entries: the public description of a dataset
 Everything else may change between versions. Each name loads on first use.
 """
 
-from typing import TYPE_CHECKING
-
-from privmix.namespace import lazy_names
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from privmix import attacks, audit, catalog, privacy
@@ -51,6 +51,25 @@ __all__ = [
     "catalog",
     "privacy",
 ]
+
+
+def lazy_names(
+    package: str, names: Mapping[str, str], public: Sequence[str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package whose names load on first use (PEP 562).
+
+    `names` maps each name to its module, relative to the package; a name that maps to itself is the module. `public`
+    are the names to list, by default all.
+    """
+
+    def load(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = importlib.import_module(f"{package}.{names[name]}")
+        return module if names[name] == name else getattr(module, name)
+
+    return load, lambda: sorted(names if public is None else public)
+
 
 _PACKAGES = ("attacks", "audit", "catalog", "evaluate", "mechanisms", "mixture", "privacy", "release")
 

@@ -13,7 +13,7 @@ under relation "add_remove" a swap is two steps and costs up to twice ε.
 
 from typing import TYPE_CHECKING
 
-from privmix.namespace import lazy_names
+from privmix import lazy_names
 
 if TYPE_CHECKING:
     from privmix.attacks.limits import auc_ceiling, swap_auc_ceiling, tpr_ceiling

@@ -18,7 +18,7 @@ every measurement (`audit.game`).
 
 from typing import TYPE_CHECKING
 
-from privmix.namespace import lazy_names
+from privmix import lazy_names
 
 if TYPE_CHECKING:
     from privmix.audit.black_box import FunctionAudit, audit_function

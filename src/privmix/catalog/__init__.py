@@ -7,7 +7,7 @@ is public.
 
 from typing import TYPE_CHECKING
 
-from privmix.namespace import lazy_names
+from privmix import lazy_names
 
 if TYPE_CHECKING:
     from privmix.catalog.entry import Column, Entry, entry_names, find_entries, find_entry, load_entry

@@ -14,8 +14,8 @@ from privmix.cli.configuration import read_configuration
 from privmix.errors import UserError, suggest
 from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline import plan
-from privmix.pipeline.permissions import restrict_new_files
 from privmix.pipeline.release import ReleasePaths, release_dataset
+from privmix.pipeline.runner import restrict_new_files
 from privmix.privacy.accounting import Budget
 from privmix.release import summary
 from privmix.release import verify as verification

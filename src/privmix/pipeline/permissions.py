@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from privmix.catalog.entry import Entry
+from privmix.pipeline.runner import GROUP_AND_OTHERS, restrict_new_files
 
 OTHERS = 0o007
-GROUP_AND_OTHERS = 0o077
 # Files of a dataset, and folders that hold them. The mode of a folder covers everything below it.
 OF_DATASET = (
     "data/raw/{dataset}.raw*",
@@ -33,12 +33,6 @@ OF_RUN = (
     "reports/figures",
     "logs/report.log",
 )
-
-
-def restrict_new_files(visibilities: Iterable[str]) -> None:
-    """Let only the owner read the files that this process and its children create, if any dataset is sensitive."""
-    if "sensitive" in visibilities:
-        os.umask(os.umask(0) | GROUP_AND_OTHERS)
 
 
 def restrict_run(entries: Iterable[Entry]) -> None:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
 
@@ -17,6 +17,13 @@ from privmix.errors import UserError
 FIRST_MB = 512
 FIRST_SECONDS = 60
 LOOK_SECONDS = 0.25
+GROUP_AND_OTHERS = 0o077
+
+
+def restrict_new_files(visibilities: Iterable[str]) -> None:
+    """Let only the owner read the files that this process and its children create, if any dataset is sensitive."""
+    if "sensitive" in visibilities:
+        os.umask(os.umask(0) | GROUP_AND_OTHERS)
 
 
 def peak_mb() -> int:

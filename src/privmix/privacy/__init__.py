@@ -18,7 +18,7 @@ experiments). Accounting: `Ledger`, `Budget`, `Claim`, `account`, and for one Ga
 
 from typing import TYPE_CHECKING
 
-from privmix.namespace import lazy_names
+from privmix import lazy_names
 
 if TYPE_CHECKING:
     from privmix.privacy.accounting import (

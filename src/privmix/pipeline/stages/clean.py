@@ -8,7 +8,6 @@ from privmix.catalog.entry import load_entry
 from privmix.clean.persons import load_or_create_key
 from privmix.clean.pipeline import clean, format_counts
 from privmix.pipeline import runner
-from privmix.pipeline.permissions import restrict_new_files
 
 
 def main() -> None:
@@ -28,7 +27,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     entry = load_entry(arguments.entry)
-    restrict_new_files([entry.visibility])
+    runner.restrict_new_files([entry.visibility])
     info = clean(
         entry,
         arguments.raw,

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from privmix.catalog.entry import load_entry
 from privmix.catalog.sources import acquire
-from privmix.pipeline.permissions import restrict_new_files
-from privmix.pipeline.runner import run_stage
+from privmix.pipeline.runner import restrict_new_files, run_stage
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ from privmix.artefacts.private import PrivateInfo
 from privmix.artefacts.scores import ScoresInfo, results_table
 from privmix.pipeline import job as jobs
 from privmix.pipeline import runner
-from privmix.pipeline.permissions import restrict_new_files
 from privmix.pipeline.scores import ModelScores, Reruns, Score, rerun_attacks, score_model
 
 
@@ -38,7 +37,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="scores file to write (Parquet)")
     job, given = jobs.parse_job(parser)
     clean, model = read_clean(given.clean), read_json(given.model, ModelFile)
-    restrict_new_files([clean.info.domain.visibility])
+    runner.restrict_new_files([clean.info.domain.visibility])
     rates, privacy, rerun = given.false_positive_rates, model.privacy, ModelScores()
     scores = score_model(model, clean, rates, job.randomness(clean.info.domain, "attribute").search)
     if model.models:

@@ -16,7 +16,6 @@ from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline import job as jobs
 from privmix.pipeline import runner
 from privmix.pipeline.job import FitInput
-from privmix.pipeline.permissions import restrict_new_files
 from privmix.privacy.accounting import Claim
 from privmix.privacy.ledger import Event
 
@@ -44,7 +43,7 @@ def main() -> None:
     job, arguments = jobs.parse_job(parser)
     given = jobs.read_input(job, arguments.clean, arguments.private)
     domain, failure = given.domain, given.failure
-    restrict_new_files([domain.visibility])
+    runner.restrict_new_files([domain.visibility])
     recorders = [Recorder(job.randomness(domain, "fit", number)) for number, _ in enumerate(given.replicates)]
     claim, events = Claim(job.budget.epsilon, job.budget.delta), tuple[Event, ...]()
     models, verdict = list[FittedModel](), None

@@ -7,7 +7,6 @@ from privmix.artefacts.private import private_writer
 from privmix.pipeline import job as jobs
 from privmix.pipeline import runner
 from privmix.pipeline.collection import write_replicates
-from privmix.pipeline.permissions import restrict_new_files
 
 
 def main() -> None:
@@ -20,7 +19,7 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="file of reports to write (Parquet)")
     jobs.add_strict(parser)
     job, given = jobs.parse_job(parser)
-    restrict_new_files([read_clean_info(given.clean).domain.visibility])
+    runner.restrict_new_files([read_clean_info(given.clean).domain.visibility])
     with private_writer(given.output) as writer:
         writer.info = write_replicates(job, given.clean, writer, strict=given.strict)
 

@@ -5,9 +5,8 @@ import json
 from pathlib import Path
 
 from privmix.pipeline.outputs import write_together
-from privmix.pipeline.permissions import restrict_new_files
 from privmix.pipeline.results import read_run, relative_address
-from privmix.pipeline.runner import run_stage
+from privmix.pipeline.runner import restrict_new_files, run_stage
 from privmix.report import figures, page
 from privmix.report.audit_findings import bound_rows
 from privmix.report.results import Results, collect, csv_bytes, parquet_bytes
