@@ -64,7 +64,7 @@ RUN_RESULTS = "report/run.py"
 JOB = "mechanisms/run.py"
 ESTIMATOR = "estimator.py"
 BLACK_BOX = "audit/black_box.py"
-EVALUATE = "pipeline/stages/evaluate.py"
+EVALUATE = "pipeline/scores.py"
 SECOND_ACCOUNTANT = "release/second_accountant.py"
 
 OF_SECOND_ACCOUNTANT = "tests/release/test_release_second_accountant.py"

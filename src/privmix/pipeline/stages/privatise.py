@@ -19,7 +19,7 @@ def main() -> None:
     jobs.add_strict(parser)
     job, given = jobs.parse_job(parser)
     with private_writer(given.output) as writer:
-        writer.info = write_replicates(job, given.clean, writer, strict=given.strict)
+        writer.info = write_replicates(job, given.clean, writer, strict=given.strict, dataset=given.dataset)
 
 
 if __name__ == "__main__":
