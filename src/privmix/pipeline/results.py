@@ -62,7 +62,8 @@ def read_outcome(job: plan.Job, planned: plan.RunPlan, *, incomplete: bool = Fal
     """What the run has made of one job."""
     chosen = planned.settings.mechanisms[job.mechanism].model_dump()
     method = chosen.pop("method")
-    budget = (job.epsilon, planned.settings.delta)
+    # The name of a file, and the command that makes it, give ε with six digits.
+    budget = (float(format(job.epsilon, "g")), planned.settings.delta)
     wanted = Identity(job.dataset, job.mechanism, method, compact_json(chosen), *budget)
 
     def read_model(path: Path) -> ModelFile:
