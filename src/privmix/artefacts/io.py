@@ -111,13 +111,14 @@ def _find_seal(stream: BinaryIO) -> int | None:
 def _sealed_sha256(stream: BinaryIO, place: int) -> bytes:
     """Return the SHA-256 of a file with zeros in place of the digits of its seal, as hexadecimal digits."""
     digest = hashlib.sha256()
+    buffer = memoryview(bytearray(CHUNK_BYTES))
     stream.seek(0)
-    while chunk := stream.read(min(CHUNK_BYTES, place - stream.tell())):
-        digest.update(chunk)
+    while count := stream.readinto(buffer[: place - stream.tell()]):
+        digest.update(buffer[:count])
     digest.update(NO_DIGITS)
     stream.seek(place + len(NO_DIGITS))
-    while chunk := stream.read(CHUNK_BYTES):
-        digest.update(chunk)
+    while count := stream.readinto(buffer):
+        digest.update(buffer[:count])
     return digest.hexdigest().encode()
 
 
@@ -130,7 +131,7 @@ def check_seal(path: Path) -> Iterator[None]:
 
     def damage() -> str | None:
         try:
-            with Path(path).open("rb") as stream:
+            with Path(path).open("rb", buffering=0) as stream:
                 return describe_damage(stream)
         except OSError as error:
             return f"cannot be read ({error.strerror})"
