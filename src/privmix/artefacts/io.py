@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +61,7 @@ PARQUET_SEAL = {b"seal": SEAL_FIELD + NO_DIGITS + b'"'}  # metadata of a Parquet
 JSON_END = b"\n}"
 JSON_SEAL = b",\n " + SEAL_FIELD + NO_DIGITS + b'"' + JSON_END  # replaces `JSON_END`, for `seal` to complete
 REMEDY = "delete it and run the pipeline again"
+ByteStream = io.RawIOBase | io.BufferedIOBase
 
 
 @contextlib.contextmanager
@@ -84,7 +85,7 @@ def seal(path: Path) -> None:
         stream.write(digits)
 
 
-def describe_damage(stream: BinaryIO) -> str | None:
+def describe_damage(stream: ByteStream) -> str | None:
     """Describe what is wrong with the seal of a file; None if the content is unchanged."""
     place = _find_seal(stream)
     if place is None:
@@ -95,7 +96,7 @@ def describe_damage(stream: BinaryIO) -> str | None:
     return None
 
 
-def _find_seal(stream: BinaryIO) -> int | None:
+def _find_seal(stream: ByteStream) -> int | None:
     """Return the position of the digits: in the footer of a Parquet file, at the end of any other file."""
     size = stream.seek(0, os.SEEK_END)
     stream.seek(max(0, size - 8))
@@ -108,7 +109,7 @@ def _find_seal(stream: BinaryIO) -> int | None:
     return None if found < 0 else start + found + len(SEAL_FIELD)
 
 
-def _sealed_sha256(stream: BinaryIO, place: int) -> bytes:
+def _sealed_sha256(stream: ByteStream, place: int) -> bytes:
     """Return the SHA-256 of a file with zeros in place of the digits of its seal, as hexadecimal digits."""
     digest = hashlib.sha256()
     buffer = memoryview(bytearray(CHUNK_BYTES))
@@ -153,16 +154,17 @@ class Artefact(BaseModel):
     """Base of everything that is stored as JSON: frozen, unknown keys are errors, infinities are kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    sealed: ClassVar[bool] = True  # whether `write_json` adds a seal
 
 
 ArtefactKind = TypeVar("ArtefactKind", bound=Artefact)
 
 
-def write_json(path: Path, content: Artefact, *, sealed: bool = True) -> None:
-    """Write an artefact as JSON. A file that another file lists with its checksum needs no seal."""
+def write_json(path: Path, content: Artefact) -> None:
+    """Write an artefact as JSON, with a seal if its class has one."""
     text = content.model_dump_json(indent=1).encode()
-    with sealed_write(path) if sealed else atomic_write(path) as temporary:
-        temporary.write_bytes(text.removesuffix(JSON_END) + JSON_SEAL if sealed else text)
+    with sealed_write(path) if content.sealed else atomic_write(path) as temporary:
+        temporary.write_bytes(text.removesuffix(JSON_END) + JSON_SEAL if content.sealed else text)
 
 
 def read_json(path: Path, kind: type[ArtefactKind]) -> ArtefactKind:

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import ValidationError
@@ -57,6 +57,8 @@ class Synthetic(Artefact):
 
 class ReleasedModel(Artefact):
     """`model.json` of a release."""
+
+    sealed: ClassVar[bool] = False  # the file of checksums covers it
 
     notice: str
     made: datetime.date

@@ -206,7 +206,7 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
 
 def _write_files(order: ReleaseOrder, model: ReleasedModel, place: Path) -> None:
     """Write all files except the reports."""
-    write_json(place / MODEL, model, sealed=False)  # the checksums file covers it
+    write_json(place / MODEL, model)
     columns = synthetic.sample_rows(
         model.original.mixture,
         model.domain,

@@ -27,12 +27,12 @@ CHANGES = (
     change(
         "the bytes after the seal are not hashed",
         FLIPPED,
-        (FILES, "    while chunk := stream.read(CHUNK_BYTES):\n", '    while chunk := b"":\n'),
+        (FILES, "while count := stream.readinto(buffer):", "while count := 0:"),
     ),
     change(
         "the bytes before the seal are not hashed",
         FLIPPED,
-        (FILES, "stream.read(min(CHUNK_BYTES, place - stream.tell()))", "stream.read(0)"),
+        (FILES, "stream.readinto(buffer[: place - stream.tell()])", "0"),
     ),
     change(
         "a file without a seal is read",
