@@ -18,11 +18,13 @@ from privmix.artefacts.clean import (
     read_clean,
 )
 from privmix.artefacts.io import (
+    PARQUET_SEAL,
     add_metadata,
     atomic_write,
     numpy_column,
     parse_metadata,
     read_table,
+    sealed_write,
     to_arrow,
     write_table,
 )
@@ -92,7 +94,10 @@ def test_results_have_exactly_the_promised_columns(tmp_path):
     assert tuple(table.column_names) == RESULT_COLUMNS
     assert table.to_pylist()[0]["epsilon"] == np.inf
     assert results_table([]).num_rows == 0
-    info = ScoresInfo(dataset="d", mechanism="m", method="m", trust="local", epsilon=np.inf, roc=[(0.0, 0.5)])
+    info = ScoresInfo(
+        dataset="d", mechanism="m", method="m", parameters={}, trust="local", epsilon=np.inf, delta=0.0,
+        roc=[(0.0, 0.5)],
+    )  # fmt: skip
     write_table(tmp_path / "scores.parquet", table, info)
     again = read_table(tmp_path / "scores.parquet")
     assert parse_metadata(again, ScoresInfo) == info
@@ -102,11 +107,11 @@ def test_results_have_exactly_the_promised_columns(tmp_path):
 def test_a_broken_or_foreign_file_is_one_sentence(tmp_path):
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 but not much more")
-    with pytest.raises(UserError, match="delete it and run again"):
+    with pytest.raises(UserError, match="delete it and run the pipeline again"):
         read_table(broken)
     foreign = tmp_path / "foreign.parquet"
     pq.write_table(pa.table({"a": [1]}), foreign)
-    with pytest.raises(UserError, match="not written by privmix"):
+    with pytest.raises(UserError, match="has no seal"):
         read_table(foreign)
 
 
@@ -134,7 +139,9 @@ def write_clean(path, train, words=("train", "holdout")):
     )
     info = CleanInfo(domain=domain, entry_digest="", raw_sha256="", counts=counts, isolated=())
     schema = add_metadata(clean_schema(2, ("c",)), info)
-    pq.write_table(pa.Table.from_arrays(columns, schema=schema), path, row_group_size=100)
+    with sealed_write(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+        writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=100)
+        writer.add_key_value_metadata(PARQUET_SEAL)
     return points
 
 

@@ -95,7 +95,7 @@ def test_a_release_holds_reports_and_public_values_alone(reported, method):
         assert rounds or info.asked == [{}]
         said.append(info.model_copy(update={"asked": []}))
         metadata = pq.read_metadata(path)
-        assert set(metadata.metadata) <= {b"privmix", b"ARROW:schema"}
+        assert set(metadata.metadata) <= {b"privmix", b"ARROW:schema", b"seal"}
         assert metadata.num_rows == 2000
         assert {len(values) for values in columns.values()} == {2000}
     assert said[0] == said[1]

@@ -1,7 +1,9 @@
 """`privmix verify` accepts the output of `privmix release` and refuses every change or addition."""
 
 import json
+import shutil
 
+import numpy as np
 import pytest
 from making import clusters, make_domain, write_clean
 
@@ -64,6 +66,29 @@ def test_a_changed_byte_is_noticed(copied, name):
     content = (copied / name).read_bytes()
     (copied / name).write_bytes(content.replace(b"1", b"2", 1))
     assert "checksum differs" in _says(copied) or "not the model" in _says(copied)
+
+
+@pytest.mark.parametrize("kind", ["grid", "response"])
+def test_every_flipped_bit_is_noticed(released, tmp_path, kind):
+    folder = shutil.copytree(released[kind], tmp_path / "copy")
+    rng = np.random.default_rng(1)
+    for path in sorted(folder.iterdir()):
+        content = path.read_bytes()
+        for bit in rng.integers(8 * len(content), size=20).tolist():
+            damaged = bytearray(content)
+            damaged[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(damaged)
+            assert _says(folder), f"bit {bit} of {path.name}"
+        path.write_bytes(content)
+    verify.verify(folder)
+
+
+def test_reports_of_older_versions_have_no_seal_and_pass(released, tmp_path):
+    folder = shutil.copytree(released["response"], tmp_path / "copy")
+    path = folder / release_folder.REPORTS
+    path.write_bytes(path.read_bytes().replace(b'"content_sha256"', b'"another_sha256"'))
+    _sealed(folder)
+    verify.verify(folder)
 
 
 @pytest.mark.parametrize("name", [release_folder.CARD, release_folder.CHECKSUMS, release_folder.MODEL])

@@ -354,7 +354,8 @@ def _write_job(
     write_json(root / f"data/models/{data.name}/{name}/eps-{epsilon:g}.json", model)
     x = np.geomspace(0.001, 1, 60)
     info = ScoresInfo(
-        **{key: shown[key] for key in ("dataset", "mechanism", "method", "trust", "epsilon")},
+        **{key: shown[key] for key in ("dataset", "mechanism", "method", "trust", "epsilon", "delta")},
+        parameters=model.parameters,
         roc=[] if fails else [(0.0, 0.0), *((float(a), float(a ** (0.98 if private else 0.7))) for a in x)],
         lira_roc=[(float(a), float(a ** (0.98 if private else 0.4))) for a in x]
         if not fails and "mia_lira_auc" in _attacks(method, epsilon)
@@ -397,6 +398,8 @@ def _write_audit(root: Path, name: str, chosen: dict[str, Any], epsilon: float, 
         mechanism=name,
         method=chosen["method"],
         parameters={key: value for key, value in chosen.items() if key != "method"},
+        budget_epsilon=epsilon,
+        budget_delta=1e-6,
         epsilon=epsilon,
         delta=delta,
         runs=500,

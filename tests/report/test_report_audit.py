@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from made_up_run import CHECKINS
 
+from privmix.artefacts.io import seal
 from privmix.report.audit_findings import describe_audit, failing_mechanisms, findings
 from privmix.report.sections.answer import answers
 from privmix.report.sections.audit import audit_rows
@@ -25,7 +26,8 @@ def made(tmp_path):
 def _changed(path, change):
     held = json.loads(path.read_text())
     change(held)
-    path.write_text(json.dumps(held))
+    path.write_text(json.dumps(held, indent=1))
+    seal(path)
 
 
 def _words(html):

@@ -264,7 +264,7 @@ def test_a_truncated_file_is_refused_with_a_sentence(tmp_path):
     configuration = made_up_run.write_run(tmp_path, datasets=(PLAIN,))
     path = tmp_path / "data/scores/plain/dp_em_exact/eps-1.parquet"
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(UserError, match=r"eps-1\.parquet cannot be read"):
+    with pytest.raises(UserError, match=r"eps-1\.parquet has no seal.* or it is damaged"):
         made_up_run.render(tmp_path, configuration)
     assert not (tmp_path / "reports/summary.html").exists()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from making import clusters, make_domain, write_clean
 from project_copy import Project, add_dataset, copy_project
 
 
@@ -88,6 +89,28 @@ def test_a_killed_job_leaves_nothing_half_written_and_the_same_command_finishes(
     assert "Not made" not in (project.folder / "reports/summary.html").read_text()
     assert not list((project.folder / "reports").glob("incomplete.*"))
     assert not _partial_files(project.folder)
+
+
+def test_a_clean_file_that_is_damaged_or_of_another_dataset_stops_the_fit_with_a_sentence(tmp_path: Path):
+    project = copy_project(tmp_path / "project")
+    clean, model = project.folder / "data/clean/tiny.parquet", "data/models/tiny/non_private/eps-inf.json"
+    assert project.snakemake("data/clean/tiny.parquet").returncode == 0
+    damaged = bytearray(clean.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    clean.write_bytes(damaged)
+    sentences = ["data/clean/tiny.parquet is damaged or was changed"]
+    for number in range(2):
+        result = project.snakemake(model)
+        log = (project.folder / "logs/fit/tiny/non_private/eps-inf.log").read_text()
+        assert result.returncode != 0
+        assert log.startswith(f"privmix fit: {sentences[number]}"), log
+        assert log.endswith("delete it and run the pipeline again.\n")
+        assert log.count("\n") == 1
+        assert "Not made" in (project.folder / "reports/incomplete.html").read_text()
+        write_clean(clean, make_domain(), clusters())
+        sentences.append("data/clean/tiny.parquet holds the records of made, not those of tiny")
+    clean.unlink()
+    assert project.snakemake(model).returncode == 0
 
 
 def test_after_a_killed_snakemake_unlock_and_the_same_command_finish(tmp_path: Path):

@@ -128,6 +128,7 @@ def job_arguments(wildcards):
     """Return the arguments that privatise, fit and evaluate share."""
     settings = PLAN.settings
     return [
+        *("--dataset", wildcards.dataset),
         *("--mechanism", wildcards.mechanism),
         *("--parameters", PLAN.parameters(wildcards.mechanism)),
         *("--epsilon", wildcards.epsilon),
@@ -230,6 +231,7 @@ def incomplete_report():
             "privmix.pipeline.stages.report",
             "--configuration",
             compact_json(config),
+            "--incomplete",
             *kinds,
         ]
     )

@@ -26,6 +26,8 @@ class AuditFile(Artefact):
     mechanism: str
     method: str
     parameters: dict[str, Any]
+    budget_epsilon: float
+    budget_delta: float
     epsilon: float  # claimed
     delta: float
     runs: int  # per world of each pair

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privmix.artefacts.domain import Domain
-from privmix.artefacts.io import Artefact, numpy_column, parse_metadata, read_schema, read_table
+from privmix.artefacts.io import REMEDY, Artefact, numpy_column, parse_metadata, read_schema, read_table
+from privmix.errors import UserError
 
 
 class RowCounts(Artefact):
@@ -32,6 +33,13 @@ class CleanInfo(Artefact):
     raw_sha256: str
     counts: RowCounts
     isolated: tuple[int, ...]  # pseudonyms of the isolated persons, in the order of the catalog
+
+    def check_dataset(self, dataset: str, path: Path) -> None:
+        """Raise `UserError` if the records are those of another dataset."""
+        if self.domain.dataset != dataset:
+            raise UserError(
+                f"{path} holds the records of {self.domain.dataset}, not those of {dataset}; {REMEDY}."
+            )
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ def clean_schema(dimensions: int, attributes: tuple[str, ...]) -> pa.Schema:
 def read_clean(path: Path) -> CleanData:
     """Read a clean Parquet into memory."""
     table = read_table(path)
-    info = parse_metadata(table, CleanInfo)
+    info = parse_metadata(table, CleanInfo, path)
     domain = info.domain
     splits = table["split"].combine_chunks().dictionary.to_pylist()
     return CleanData(
@@ -77,8 +85,8 @@ def read_clean(path: Path) -> CleanData:
 
 
 def read_clean_info(path: Path) -> CleanInfo:
-    """Read the metadata of a clean Parquet without its rows."""
-    return parse_metadata(read_schema(path), CleanInfo)
+    """Read the metadata of a clean Parquet without its rows, and check the seal of the whole file."""
+    return parse_metadata(read_schema(path), CleanInfo, path)
 
 
 def iterate_train_points(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
@@ -90,7 +98,10 @@ def iterate_train_points(path: Path, rows: int = 2**17) -> Iterator[np.ndarray]:
 def iterate_train_records(
     path: Path, rows: int = 2**17, *, with_persons: bool = False
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]]:
-    """Yield training points, their attribute codes and, on request, persons: `rows` rows of the file at a time."""
+    """Yield training points, their attribute codes and, on request, persons: `rows` rows of the file at a time.
+
+    Call `read_clean_info` first: it checks the seal, and this function does not.
+    """
     # Without these two options, Arrow buffers whole columns or row groups while it reads.
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
         axes = [name for name in file.schema_arrow.names if name.startswith("x")]

@@ -1,24 +1,28 @@
-"""File input and output: atomic writes, checksums, JSON, and Parquet with metadata.
+"""File input and output: atomic writes, seals, JSON, and Parquet with metadata.
 
-A file is written completely or not at all. The size and SHA-256 of the unpacked content identify a raw file.
+A file is written completely or not at all. Each file between stages carries a seal: the SHA-256 of its bytes, computed
+with zeros in place of the 64 digits of the seal itself. JSON has it as the last field, Parquet in the footer. Every
+reader checks it. The size and SHA-256 of the unpacked content identify a raw file.
 """
 
 import contextlib
 import gzip
 import hashlib
+import io
 import json
 import os
 import tempfile
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from privmix.errors import UserError
 
@@ -49,24 +53,146 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+CHUNK_BYTES = 1 << 20
+NO_DIGITS = b"0" * 64
+SEAL_FIELD = b'"content_sha256": "'
+PARQUET_MAGIC = b"PAR1"
+PARQUET_SEAL = {b"seal": SEAL_FIELD + NO_DIGITS + b'"'}  # metadata of a Parquet file, for `seal` to complete
+JSON_END = b"\n}"
+JSON_SEAL = b",\n " + SEAL_FIELD + NO_DIGITS + b'"' + JSON_END  # replaces `JSON_END`, for `seal` to complete
+REMEDY = "delete it and run the pipeline again"
+ByteStream = io.RawIOBase | io.BufferedIOBase
+
+
+@contextlib.contextmanager
+def sealed_write(path: Path) -> Iterator[Path]:
+    """Yield a temporary path as `atomic_write` does, and complete the seal of the file before the rename."""
+    with atomic_write(path) as temporary:
+        yield temporary
+        seal(temporary)
+
+
+def seal(path: Path) -> None:
+    """Write the SHA-256 of a file into its seal."""
+    with path.open("rb+") as stream:
+        place = _find_seal(stream)
+        if place is None:
+            raise ValueError(
+                f"{path} has no place for a seal; add `JSON_SEAL` or `PARQUET_SEAL` to its content"
+            )
+        digits = _sealed_sha256(stream, place)
+        stream.seek(place)
+        stream.write(digits)
+
+
+def describe_damage(stream: ByteStream) -> str | None:
+    """Describe what is wrong with the seal of a file; None if the content is unchanged."""
+    place = _find_seal(stream)
+    if place is None:
+        return "has no seal: an older version of Privmix wrote it, or it is damaged"
+    stream.seek(place)
+    if stream.read(len(NO_DIGITS)) != _sealed_sha256(stream, place):
+        return "is damaged or was changed: its content does not match its seal"
+    return None
+
+
+def _find_seal(stream: ByteStream) -> int | None:
+    """Return the position of the digits: in the footer of a Parquet file, at the end of any other file."""
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(max(0, size - 8))
+    end, length = stream.read(), len(JSON_SEAL)
+    if end.endswith(PARQUET_MAGIC):
+        length = int.from_bytes(end[:4], "little") + len(end)
+    start = max(0, size - length)
+    stream.seek(start)
+    found = stream.read().rfind(SEAL_FIELD)
+    return None if found < 0 else start + found + len(SEAL_FIELD)
+
+
+def _sealed_sha256(stream: ByteStream, place: int) -> bytes:
+    """Return the SHA-256 of a file with zeros in place of the digits of its seal, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    stream.seek(0)
+    while count := stream.readinto(buffer[: place - stream.tell()]):
+        digest.update(buffer[:count])
+    digest.update(NO_DIGITS)
+    stream.seek(place + len(NO_DIGITS))
+    while count := stream.readinto(buffer):
+        digest.update(buffer[:count])
+    return digest.hexdigest().encode()
+
+
+@contextlib.contextmanager
+def check_seal(path: Path) -> Iterator[None]:
+    """Check the seal of a file in another thread while the block reads the file.
+
+    Damaged content can raise any error in the block. The damage is then the error that the user sees.
+    """
+
+    def damage() -> str | None:
+        try:
+            with Path(path).open("rb", buffering=0) as stream:
+                return describe_damage(stream)
+        except OSError as error:
+            return f"cannot be read ({error.strerror})"
+
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(damage)
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, MemoryError) and not found.result():
+                raise
+            problem = found.result() or f"cannot be read ({error})"
+            raise UserError(f"{path} {problem}; {REMEDY}.") from error
+        if found.result():
+            raise UserError(f"{path} {found.result()}; {REMEDY}.")
+
+
 class Artefact(BaseModel):
     """Base of everything that is stored as JSON: frozen, unknown keys are errors, infinities are kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    sealed: ClassVar[bool] = True  # whether `write_json` adds a seal
 
 
 ArtefactKind = TypeVar("ArtefactKind", bound=Artefact)
 
 
 def write_json(path: Path, content: Artefact) -> None:
-    """Write an artefact as JSON."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(content.model_dump_json(indent=1), encoding="utf-8")
+    """Write an artefact as JSON, with a seal if its class has one."""
+    text = content.model_dump_json(indent=1).encode()
+    with sealed_write(path) if content.sealed else atomic_write(path) as temporary:
+        temporary.write_bytes(text.removesuffix(JSON_END) + JSON_SEAL if content.sealed else text)
 
 
 def read_json(path: Path, kind: type[ArtefactKind]) -> ArtefactKind:
-    """Read an artefact of class `kind` from a JSON file."""
-    return kind.model_validate_json(Path(path).read_text(encoding="utf-8"))
+    """Read an artefact of class `kind` from a JSON file, and check its seal."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {REMEDY}.") from error
+    damage = describe_damage(io.BytesIO(content))
+    if damage:
+        raise UserError(f"{path} {damage}; {REMEDY}.")
+    return _parse(content[: -len(JSON_SEAL)] + JSON_END, kind, path)
+
+
+def _parse(text: bytes, kind: type[ArtefactKind], path: Path | str) -> ArtefactKind:
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        raise UserError(
+            f"{path} is not a file of the kind {kind.__name__} ({describe_problem(error)}); {REMEDY}."
+        ) from error
+
+
+def describe_problem(error: ValidationError) -> str:
+    """Describe the first problem that pydantic found, without the value."""
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"]) or "the file"
+    return f"{where}: {problem['msg'].lower()}"
 
 
 def compact_json(value: Any) -> str:
@@ -112,35 +238,52 @@ def add_metadata(schema: pa.Schema, info: Artefact) -> pa.Schema:
 def write_table(path: Path, table: pa.Table, info: Artefact) -> None:
     """Write a Parquet file with `info` in its metadata."""
     table = table.replace_schema_metadata(add_metadata(table.schema, info).metadata)
-    with atomic_write(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+    with (
+        sealed_write(path) as temporary,
+        pq.ParquetWriter(temporary, table.schema, compression="zstd") as writer,
+    ):
+        writer.write_table(table)
+        writer.add_key_value_metadata(PARQUET_SEAL)
 
 
-def read_table(path: Path) -> pa.Table:
-    """Read a Parquet file of this project. Raise `UserError` if it is broken or from elsewhere."""
-    try:
+def read_table(path: Path, *, sealed: bool = True) -> pa.Table:
+    """Read a Parquet file of this project. Raise `UserError` if it is damaged or from elsewhere."""
+    with check_seal(path) if sealed else _refuse_unreadable(path):
         table = pq.ParquetFile(path).read()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(f"{path} cannot be read as Parquet ({error}); delete it and run again.") from error
-    if METADATA_KEY not in (table.schema.metadata or {}):
-        raise UserError(f"{path} was not written by privmix; delete it and run again.")
+    _require_metadata(table.schema, path)
     return table
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """Read the schema and metadata of a Parquet file of this project, without its rows."""
-    with pq.ParquetFile(path) as file:
-        return file.schema_arrow.with_metadata(file.metadata.metadata)
+    """Read the schema and metadata of a Parquet file of this project, without its rows. Check the seal of the file."""
+    with check_seal(path), pq.ParquetFile(path) as file:
+        schema = file.schema_arrow.with_metadata(file.metadata.metadata)
+    _require_metadata(schema, path)
+    return schema
 
 
-def parse_metadata(table: pa.Table | pa.Schema, kind: type[ArtefactKind]) -> ArtefactKind:
-    """Parse the metadata of a table or schema as an artefact of class `kind`."""
+@contextlib.contextmanager
+def _refuse_unreadable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as Parquet ({error}); {REMEDY}.") from error
+
+
+def _require_metadata(schema: pa.Schema, path: Path) -> None:
+    if METADATA_KEY not in (schema.metadata or {}):
+        raise UserError(f"{path} was not written by privmix; {REMEDY}.")
+
+
+def parse_metadata(
+    table: pa.Table | pa.Schema, kind: type[ArtefactKind], path: Path | str = "the Parquet file"
+) -> ArtefactKind:
+    """Parse the metadata of a table or schema as an artefact of class `kind`; `path` is for the error message."""
     schema = table if isinstance(table, pa.Schema) else table.schema
-    return kind.model_validate_json(schema.metadata[METADATA_KEY])
+    return _parse(schema.metadata[METADATA_KEY], kind, path)
 
 
 GZIP_MAGIC = b"\x1f\x8b"
-CHUNK_BYTES = 1 << 20
 
 
 class CorruptFileError(Exception):

@@ -13,10 +13,11 @@ from pydantic import Field
 
 from privmix.artefacts.io import (
     METADATA_KEY,
-    atomic_write,
+    PARQUET_SEAL,
     numpy_column,
     parse_metadata,
     read_table,
+    sealed_write,
     to_arrow,
 )
 from privmix.artefacts.privacy_statement import MechanismFile, ReplayVerdict
@@ -36,7 +37,7 @@ class PrivateInfo(MechanismFile):
 @contextlib.contextmanager
 def private_writer(path: Path) -> Iterator["PrivateWriter"]:
     """Open a private Parquet for writing in parts. The file appears only if the block succeeds."""
-    with atomic_write(path) as temporary:
+    with sealed_write(path) as temporary:
         writer = PrivateWriter(temporary)
         yield writer
         writer.close()
@@ -73,14 +74,16 @@ class PrivateWriter:
             raise ValueError("the private file has no metadata; set `info` before `close`")
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, pa.schema([]))
-        self._writer.add_key_value_metadata({METADATA_KEY: self.info.model_dump_json().encode()})
+        self._writer.add_key_value_metadata(
+            {METADATA_KEY: self.info.model_dump_json().encode(), **PARQUET_SEAL}
+        )
         self._writer.close()
 
 
 def read_private(path: Path) -> tuple[PrivateInfo, list[dict[str, np.ndarray]]]:
     """Read the metadata of a private Parquet and the columns of each replicate's reports."""
     table = read_table(path)
-    info = parse_metadata(table, PrivateInfo)
+    info = parse_metadata(table, PrivateInfo, path)
     columns = {name: numpy_column(table, name) for name in table.column_names}
     ends = np.cumsum([0, *info.reports])
     return info, [

@@ -24,8 +24,10 @@ class ScoresInfo(Artefact):
     dataset: str
     mechanism: str
     method: str
+    parameters: dict[str, Any]
     trust: Trust
-    epsilon: float
+    epsilon: float  # of the budget
+    delta: float
     roc: list[tuple[float, float]]  # (false-positive rate, true-positive rate), loss attack, first replicate
     # The same for LiRA, pooled over all shadow models as targets.
     lira_roc: list[tuple[float, float]] = Field(default_factory=list)

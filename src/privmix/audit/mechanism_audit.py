@@ -92,7 +92,14 @@ def audit_mechanism(
         )
 
     began = time.process_time()
-    common = {"notice": BENCHMARK_NOTICE, "mechanism": name, "method": method, "parameters": values}
+    common = {
+        "notice": BENCHMARK_NOTICE,
+        "mechanism": name,
+        "method": method,
+        "parameters": values,
+        "budget_epsilon": budget.epsilon,
+        "budget_delta": budget.delta,
+    }
     try:
         played = play_games(mechanism, budget, kinds, runs, randomness)
         verdict = replay_kinds(mechanism, budget, kinds, randomness)

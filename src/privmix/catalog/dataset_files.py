@@ -50,6 +50,7 @@ def find_files(entry: Entry, path: Path, raw: Path, clean: Path) -> DatasetFiles
     if not clean.is_file():
         return DatasetFiles(entry, path, file)
     info = read_clean_info(clean)
+    info.check_dataset(entry.name, clean)
     if entry.visibility == "sensitive":
         rows = info.domain.rows if entry.privacy.rows_are_public else None
         return DatasetFiles(entry, path, file, cleaned=True, rows=rows)

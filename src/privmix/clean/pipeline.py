@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
 from privmix.artefacts.domain import Attribute, Axis, Domain
-from privmix.artefacts.io import add_metadata, atomic_write, file_sha256
+from privmix.artefacts.io import PARQUET_SEAL, add_metadata, file_sha256, sealed_write
 from privmix.catalog.entry import Entry
 from privmix.catalog.readers.base import BadRow, Batch, read_batches
 from privmix.clean import ENTRY_SECTIONS
@@ -137,7 +137,7 @@ def clean(
             isolated=tuple(int(person) for person in isolated),
         )
         spool.seek(0)
-        with atomic_write(Path(output)) as temporary:
+        with sealed_write(Path(output)) as temporary:
             _write(spool, temporary, info, rows.person, kept, holdout)
     return info
 
@@ -260,6 +260,7 @@ def _write(
     parts = pa.array(["train", "holdout"])
     start = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        writer.add_key_value_metadata(PARQUET_SEAL)
         for batch in pa.ipc.open_stream(spool):
             rows = slice(start, start + len(batch))
             start += len(batch)

@@ -35,9 +35,13 @@ def replay_randomizer(job: MechanismJob, clean: Path, domain: Domain, *, strict:
     return replay.require_passed(found, job.description(domain), strict=strict)
 
 
-def write_replicates(job: MechanismJob, clean: Path, writer: PrivateWriter, *, strict: bool) -> PrivateInfo:
+def write_replicates(
+    job: MechanismJob, clean: Path, writer: PrivateWriter, *, strict: bool, dataset: str | None = None
+) -> PrivateInfo:
     """Write the reports of every replicate and return the metadata of the file."""
-    domain, mechanism = read_clean_info(clean).domain, job.mechanism
+    info, mechanism = read_clean_info(clean), job.mechanism
+    domain = info.domain
+    info.check_dataset(dataset or domain.dataset, clean)
     if not isinstance(mechanism, LocalMechanism):
         raise UserError(
             f"{job.name} is not a local mechanism, so it makes no reports; fit it to the clean records."

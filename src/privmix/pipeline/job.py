@@ -1,4 +1,4 @@
-"""The job of a stage: the arguments that privatise, fit, evaluate and release share, and the input of a fit."""
+"""The job of a stage: its arguments and its input files, which must belong to this job."""
 
 import argparse
 import json
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from privmix.artefacts.clean import read_clean
 from privmix.artefacts.domain import Domain
-from privmix.artefacts.io import compact_json
-from privmix.artefacts.privacy_statement import ReplayVerdict
+from privmix.artefacts.io import REMEDY, compact_json
+from privmix.artefacts.privacy_statement import MechanismFile, ReplayVerdict
 from privmix.artefacts.private import read_private
 from privmix.errors import UserError
 from privmix.mechanisms import registry
@@ -40,6 +40,7 @@ def job_parser(stage: str, description: str, *, seeded: bool = True) -> argparse
         "--choice-share", type=float, default=0.0, help="share of ε for that choice (default: %(default)s)"
     )
     if seeded:
+        arguments.add_argument("--dataset", help="dataset of the input files (default: not checked)")
         arguments.add_argument(
             "--replicates", type=int, default=1, help="number of runs (default: %(default)s)"
         )
@@ -76,6 +77,40 @@ def parse_job(arguments: argparse.ArgumentParser) -> tuple[MechanismJob, argpars
 
 
 @dataclass(frozen=True)
+class Identity:
+    """The job that a file belongs to."""
+
+    dataset: str | None  # None for an audit, which reads no dataset
+    mechanism: str
+    method: str
+    parameters: str  # compact JSON
+    epsilon: float  # of the budget
+    delta: float
+
+    def __str__(self) -> str:
+        place = "" if self.dataset is None else f" on {self.dataset}"
+        method = f"{self.method} {self.parameters}"
+        return f"{self.mechanism}{place} ({method}) at ε = {self.epsilon:g}, δ = {self.delta:g}"
+
+    def check(self, path: Path, found: "Identity") -> None:
+        """Raise `UserError` if the file at `path` belongs to another job."""
+        if found != self:
+            raise UserError(f"{path} holds the results of {found}, not those of {self}; {REMEDY}.")
+
+
+def file_identity(file: MechanismFile) -> Identity:
+    """Return the identity that a model or private file states."""
+    budget = (file.privacy.budget_epsilon, file.privacy.budget_delta)
+    return Identity(file.domain.dataset, file.mechanism, file.method, compact_json(file.parameters), *budget)
+
+
+def job_identity(job: MechanismJob, dataset: str) -> Identity:
+    """Return the identity of the files of a job on a dataset."""
+    budget = (job.budget.epsilon, job.budget.delta)
+    return Identity(dataset, job.name, job.method, compact_json(job.parameters), *budget)
+
+
+@dataclass(frozen=True)
 class FitInput:
     """The input of a fit: the public domain, the data of each replicate, and the verdict or failure of privatise."""
 
@@ -85,21 +120,17 @@ class FitInput:
     failure: str | None = None
 
 
-def read_input(job: MechanismJob, clean: Path | None, private: Path | None) -> FitInput:
+def read_input(
+    job: MechanismJob, clean: Path | None, private: Path | None, dataset: str | None = None
+) -> FitInput:
     """Read the clean records, which all replicates share, or the reports of each replicate."""
     if clean is not None:
         data = read_clean(clean)
+        data.info.check_dataset(dataset or data.info.domain.dataset, clean)
         return FitInput(data.info.domain, [training_records(data)] * job.replicates)
     if private is None:
         raise UserError("a fit needs --clean or --private; give one of them.")
     info, reports = read_private(private)
-    made = Budget(info.privacy.budget_epsilon, info.privacy.budget_delta)
-    if (info.method, info.parameters, made) != (job.method, job.parameters, job.budget):
-        raise UserError(
-            f"{private} holds the reports of {info.method} {compact_json(info.parameters)} at ε = {made.epsilon:g}, "
-            f"δ = {made.delta:g}, not those of {job.method} {compact_json(job.parameters)} at "
-            f"ε = {job.budget.epsilon:g}, δ = {job.budget.delta:g}; use the same method and budget, "
-            "or run privatise again."
-        )
+    job_identity(job, dataset or info.domain.dataset).check(private, file_identity(info))
     seen = [replicate_reports(info, number, columns) for number, columns in enumerate(reports)]
     return FitInput(info.domain, seen, info.replay, info.failure)

@@ -29,6 +29,7 @@ class ReleasePaths:
 def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> list[Fact]:
     """Make the release. Return its description and what is left of the spending limit."""
     entry, clean = load_entry(wanted.entry), read_clean(wanted.clean)
+    clean.info.check_dataset(entry.name, wanted.clean)
     records.check_records(entry, clean)
     domain = records.whole_domain(entry, clean.info)
     rows = domain.rows if wanted.synthetic is None else wanted.synthetic

@@ -1,17 +1,24 @@
 """What a run has made so far: the outcome of each job, what may be shown of each dataset, and what stages used."""
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from privmix.artefacts.audit import AuditFile
-from privmix.artefacts.clean import read_clean
-from privmix.artefacts.io import parse_metadata, read_json, read_table
+from privmix.artefacts.clean import CleanData, read_clean
+from privmix.artefacts.io import compact_json, parse_metadata, read_json, read_table
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.scores import ScoresInfo
+from privmix.errors import UserError
 from privmix.pipeline import plan
 from privmix.pipeline.code_version import audit_code_version
+from privmix.pipeline.job import Identity, file_identity
 from privmix.privacy.noise import stream
 from privmix.report import defects, provenance
 from privmix.report.audit_findings import mark_shared_noise
@@ -27,26 +34,71 @@ from privmix.report.run import (
     summarize_stage,
 )
 
+Content = TypeVar("Content")
+
 
 def relative_address(path: Path, page: Path) -> str:
     """The address of a file as a link on the page has it."""
     return os.path.relpath(path, page.parent)
 
 
-def read_outcome(job: plan.Job, planned: plan.RunPlan) -> Outcome:
+def read_if_made(read: Callable[[Path], Content], path: Path, *, incomplete: bool) -> Content | None:
+    """Read a file of the run, or return None if it does not exist.
+
+    A damaged file, or one of another configuration, is an error. For an incomplete report it counts as not made.
+    """
+    if not path.exists():
+        return None
+    try:
+        return read(path)
+    except UserError as error:
+        if not incomplete:
+            raise
+        print(f"privmix report: {error}", file=sys.stderr)
+        return None
+
+
+def read_outcome(job: plan.Job, planned: plan.RunPlan, *, incomplete: bool = False) -> Outcome:
     """What the run has made of one job."""
-    model, scores, audit = (Path(job.path(kind)) for kind in (plan.MODEL, plan.SCORES, plan.AUDIT))
-    table = read_table(scores) if scores.exists() else None
+    chosen = planned.settings.mechanisms[job.mechanism].model_dump()
+    method = chosen.pop("method")
+    # The name of a file, and the command that makes it, give ε with six digits.
+    budget = (float(format(job.epsilon, "g")), planned.settings.delta)
+    wanted = Identity(job.dataset, job.mechanism, method, compact_json(chosen), *budget)
+
+    def read_model(path: Path) -> ModelFile:
+        model = read_json(path, ModelFile)
+        wanted.check(path, file_identity(model))
+        return model
+
+    def read_scores(path: Path) -> tuple[pa.Table, ScoresInfo]:
+        table = read_table(path)
+        info = parse_metadata(table, ScoresInfo, path)
+        made = (info.dataset, info.mechanism, info.method, compact_json(info.parameters))
+        wanted.check(path, Identity(*made, info.epsilon, info.delta))
+        return table, info
+
+    def read_audit(path: Path) -> AuditFile:
+        audit = read_json(path, AuditFile)
+        made = (None, audit.mechanism, audit.method, compact_json(audit.parameters))
+        found = Identity(*made, audit.budget_epsilon, audit.budget_delta)
+        replace(wanted, dataset=None).check(path, found)
+        return audit
+
+    table, info = read_if_made(read_scores, Path(job.path(plan.SCORES)), incomplete=incomplete) or (
+        None,
+        None,
+    )
     return Outcome(
         dataset=job.dataset,
         mechanism=job.mechanism,
-        method=planned.settings.mechanisms[job.mechanism].method,
+        method=method,
         trust=planned.mechanisms[job.mechanism].trust,
         epsilon=job.epsilon,
-        model=read_json(model, ModelFile) if model.exists() else None,
+        model=read_if_made(read_model, Path(job.path(plan.MODEL)), incomplete=incomplete),
         scores=table,
-        scores_info=None if table is None else parse_metadata(table, ScoresInfo),
-        audit=read_json(audit, AuditFile) if audit.exists() else None,
+        scores_info=info,
+        audit=read_if_made(read_audit, Path(job.path(plan.AUDIT)), incomplete=incomplete),
     )
 
 
@@ -60,14 +112,22 @@ def list_left_out(planned: plan.RunPlan) -> tuple[LeftOut, ...]:
     )
 
 
-def read_materials(settings: plan.Settings) -> dict[str, Material]:
+def read_materials(settings: plan.Settings, *, incomplete: bool = False) -> dict[str, Material]:
     """What may be shown of every dataset that was cleaned."""
-    paths = {name: Path(plan.CLEAN.format(dataset=name)) for name in settings.datasets}
-    return {
-        name: sample_material(read_clean(path), stream(settings.master_seed, name, "points shown"))
-        for name, path in paths.items()
-        if path.exists()
-    }
+    materials = {}
+    for name in settings.datasets:
+        path = Path(plan.CLEAN.format(dataset=name))
+        clean = read_if_made(partial(read_dataset, name), path, incomplete=incomplete)
+        if clean is not None:
+            materials[name] = sample_material(clean, stream(settings.master_seed, name, "points shown"))
+    return materials
+
+
+def read_dataset(name: str, path: Path) -> CleanData:
+    """Read the clean file of this dataset."""
+    clean = read_clean(path)
+    clean.info.check_dataset(name, path)
+    return clean
 
 
 def read_usage(planned: plan.RunPlan) -> tuple[StageUsage, ...]:
@@ -80,15 +140,16 @@ def read_usage(planned: plan.RunPlan) -> tuple[StageUsage, ...]:
     return tuple(stage for stage in stages if stage.planned)
 
 
-def read_run(configuration: Mapping[str, Any]) -> RunResults:
+def read_run(configuration: Mapping[str, Any], *, incomplete: bool = False) -> RunResults:
     """Everything that a report tells of a run, from whatever files there are."""
     planned = plan.make_plan(dict(configuration))
+    outcomes = (read_outcome(job, planned, incomplete=incomplete) for job in planned.jobs())
     return RunResults(
         settings=planned.settings,
         configuration=configuration,
         entries=planned.entries,
-        outcomes=sort_outcomes(mark_shared_noise(read_outcome(job, planned) for job in planned.jobs())),
-        materials=read_materials(planned.settings),
+        outcomes=sort_outcomes(mark_shared_noise(outcomes)),
+        materials=read_materials(planned.settings, incomplete=incomplete),
         provenance=provenance.collect_provenance(),
         audit_code=audit_code_version(defects.load_matrix().method),
         usage=read_usage(planned),

@@ -1,21 +1,29 @@
-"""All scores of one model file: likelihood, attacks and timing, with notes on what could not be measured."""
+"""The scores of one model file and the files behind them: likelihood, attacks, timing, and what was not measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
-from privmix.artefacts.clean import CleanData
+from privmix.artefacts.clean import CleanData, read_clean
 from privmix.artefacts.fitted_model import FittedModel
+from privmix.artefacts.io import REMEDY, parse_metadata, read_json, read_schema
 from privmix.artefacts.model import ModelFile
+from privmix.artefacts.privacy_statement import MechanismFile
+from privmix.artefacts.private import PrivateInfo
+from privmix.artefacts.scores import ScoresInfo, results_table
 from privmix.attacks import attribute
 from privmix.attacks.membership import worst_record
 from privmix.attacks.membership.loss import loss_attack
 from privmix.attacks.membership.shadow_attacks import attack_with_shadows
+from privmix.errors import UserError
 from privmix.evaluate.likelihood import likelihoods
 from privmix.mechanisms.run import MechanismJob
 from privmix.mixture.model import Mixture
+from privmix.pipeline.job import file_identity, job_identity
 from privmix.privacy.hypothesis_testing import roc_curve
 
 
@@ -46,6 +54,34 @@ class Reruns:
     worst_record_records: int
     shadows: int  # number of shadow models; 0 skips these attacks
     shadow_records: int
+
+
+@dataclass(frozen=True)
+class ScoredFiles:
+    """What an evaluation reads: records, a model of them, and the seconds of privatise for each replicate."""
+
+    clean: CleanData
+    model: ModelFile
+    seconds: Sequence[float]
+
+
+def read_files(
+    job: MechanismJob, clean: Path, model: Path, private: Path | None, dataset: str | None = None
+) -> ScoredFiles:
+    """Read the files of an evaluation. All must belong to the job, and to the same version of the dataset."""
+    records, fitted = read_clean(clean), read_json(model, ModelFile)
+    domain = records.info.domain
+    records.info.check_dataset(dataset or domain.dataset, clean)
+    files: dict[Path, MechanismFile] = {model: fitted}
+    seconds: Sequence[float] = ()
+    if private is not None:
+        info = parse_metadata(read_schema(private), PrivateInfo, private)
+        files[private], seconds = info, info.seconds
+    for path, file in files.items():
+        job_identity(job, domain.dataset).check(path, file_identity(file))
+        if file.domain != domain:
+            raise UserError(f"{path} was made from another version of {clean}; {REMEDY}.")
+    return ScoredFiles(records, fitted, seconds)
 
 
 def score_model(
@@ -100,6 +136,46 @@ def rerun_attacks(
         found = attack_with_shadows(*target, shadows, most, false_positive_rates, streams)
         metrics, notes, curve = metrics | found.metrics, found.notes, found.roc
     return ModelScores(tuple(Score(0, *each) for each in metrics.items()), notes=notes, lira_roc=curve)
+
+
+def describe_scores(
+    model: ModelFile, scores: ModelScores, rerun: ModelScores, *, worst_person: str | None
+) -> ScoresInfo:
+    """Return the metadata of the scores file; `worst_person` is the name of the most isolated person."""
+    return ScoresInfo(
+        dataset=model.domain.dataset,
+        mechanism=model.mechanism,
+        method=model.method,
+        parameters=model.parameters,
+        trust=model.privacy.trust,
+        epsilon=model.privacy.budget_epsilon,
+        delta=model.privacy.budget_delta,
+        roc=scores.roc,
+        lira_roc=rerun.lira_roc,
+        worst_person=worst_person if model.models else None,
+        notes=[*scores.notes, *rerun.notes],
+        failure=model.failure,
+    )
+
+
+def score_rows(model: ModelFile, scores: Sequence[Score], seconds_privatise: Sequence[float]) -> pa.Table:
+    """Return the rows of the scores file: all scores, and the seconds of privatise for each replicate.
+
+    epsilon and delta are the budget, the coordinate of the sweep. The model file states the claim.
+    """
+    privacy = model.privacy
+    fixed = {
+        "dataset": model.domain.dataset,
+        "mechanism": model.mechanism,
+        "method": model.method,
+        "trust": privacy.trust,
+        "epsilon": privacy.budget_epsilon,
+        "delta": privacy.budget_delta,
+        "unit": privacy.unit,
+        "relation": privacy.relation,
+    }
+    timing = [Score(number, "seconds_privatise", value) for number, value in enumerate(seconds_privatise)]
+    return results_table([{**fixed, **vars(score)} for score in (*scores, *timing)])
 
 
 def stored_mixture(fitted: FittedModel) -> Mixture:

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import Proportion
-from privmix.artefacts.io import Artefact
+from privmix.artefacts.io import Artefact, describe_problem
 from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
@@ -62,6 +62,8 @@ class Synthetic(Artefact):
 class ReleasedModel(Artefact):
     """`model.json` of a release."""
 
+    sealed: ClassVar[bool] = False  # the file of checksums covers it
+
     notice: str
     made: datetime.date
     version: str
@@ -105,11 +107,8 @@ def read_release(folder: Path) -> ReleasedModel:
             f"{path} cannot be read ({error.strerror}); give a folder that `privmix release` has written."
         ) from error
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in problem["loc"]) or "the file"
         raise UserError(
-            f"{path} is not the model of a release ({where}: {problem['msg'].lower()}); "
-            "make a release with `privmix release`."
+            f"{path} is not the model of a release ({describe_problem(error)}); make a release with `privmix release`."
         ) from error
 
 

@@ -106,7 +106,7 @@ def _check_files(folder: Path, model: ReleasedModel) -> None:
     path = folder / CHECKSUMS
     if not path.is_file():
         raise UserError(f"{folder} has no file {CHECKSUMS}; the release is incomplete, get it again.")
-    lines = [line.split("  ", 1) for line in path.read_text().splitlines() if "  " in line]
+    lines = [line.split("  ", 1) for line in path.read_text(errors="replace").splitlines() if "  " in line]
     listed = {name: digest for digest, name in lines}
     if set(listed) != set(model.files):
         raise UserError(
@@ -220,8 +220,8 @@ def _check_synthetic(folder: Path, model: ReleasedModel) -> None:
 
 
 def _check_reports(folder: Path, model: ReleasedModel) -> None:
-    table = read_table(folder / REPORTS)
-    info = parse_metadata(table, PrivateInfo)
+    table = read_table(folder / REPORTS, sealed=False)  # releases of older versions have no seal
+    info = parse_metadata(table, PrivateInfo, folder / REPORTS)
     if info.privacy != model.privacy or info.domain != model.domain or info.notice != RELEASE_NOTICE:
         raise UserError(f"{REPORTS} and {MODEL} do not state the same guarantee; do not publish them.")
     if info.seconds or info.replay is not None or info.reports != [table.num_rows]:

@@ -6,6 +6,7 @@ and distinctive; `mutate` raises an error if it cannot find one.
 
 from changes import (
     accounting,
+    artefacts,
     central_mechanisms,
     estimator,
     evaluate,
@@ -32,4 +33,5 @@ CHANGES = (
     *release.CHANGES,
     *report.CHANGES,
     *stages.CHANGES,
+    *artefacts.CHANGES,
 )

@@ -2,14 +2,10 @@
 
 from pathlib import Path
 
-from privmix.artefacts.clean import read_clean
-from privmix.artefacts.io import parse_metadata, read_json, read_schema, write_table
-from privmix.artefacts.model import ModelFile
-from privmix.artefacts.private import PrivateInfo
-from privmix.artefacts.scores import ScoresInfo, results_table
+from privmix.artefacts.io import write_table
 from privmix.pipeline import job as jobs
 from privmix.pipeline import runner
-from privmix.pipeline.scores import ModelScores, Reruns, Score, rerun_attacks, score_model
+from privmix.pipeline import scores as scoring
 
 
 def main() -> None:
@@ -36,34 +32,17 @@ def main() -> None:
     parser.add_argument("--shadow-records", type=int, default=10**9, help="most records in their pool")
     parser.add_argument("--output", required=True, type=Path, help="scores file to write (Parquet)")
     job, given = jobs.parse_job(parser)
-    clean, model = read_clean(given.clean), read_json(given.model, ModelFile)
+    read = scoring.read_files(job, given.clean, given.model, given.private, given.dataset)
+    clean, model, rates, rerun = read.clean, read.model, given.false_positive_rates, scoring.ModelScores()
     runner.restrict_new_files([clean.info.domain.visibility])
-    rates, privacy, rerun = given.false_positive_rates, model.privacy, ModelScores()
-    scores = score_model(model, clean, rates, job.randomness(clean.info.domain, "attribute").search)
+    scores = scoring.score_model(model, clean, rates, job.randomness(clean.info.domain, "attribute").search)
     if model.models:
         games = (given.worst_record_runs, given.worst_record_records)
-        rerun = rerun_attacks(job, clean, rates, Reruns(*games, given.shadows, given.shadow_records))
-    timing = parse_metadata(read_schema(given.private), PrivateInfo).seconds if given.private else []
-    seconds = [Score(number, "seconds_privatise", value) for number, value in enumerate(timing)]
-    common = {
-        "dataset": clean.info.domain.dataset,
-        "mechanism": job.name,
-        "method": job.method,
-        "trust": privacy.trust,
-        "epsilon": privacy.budget_epsilon,
-    }
-    # epsilon and delta are the budget, the coordinate of the sweep. The model file states the claim.
-    fixed = {**common, "delta": privacy.budget_delta, "unit": privacy.unit, "relation": privacy.relation}
-    info = ScoresInfo(
-        **common,
-        roc=scores.roc,
-        lira_roc=rerun.lira_roc,
-        worst_person=given.worst_person[0] if model.models and given.worst_person else None,
-        notes=[*scores.notes, *rerun.notes],
-        failure=model.failure,
-    )
-    rows = [{**fixed, **vars(value)} for value in (*scores.values, *rerun.values, *seconds)]
-    write_table(given.output, results_table(rows), info)
+        rerun = scoring.rerun_attacks(
+            job, clean, rates, scoring.Reruns(*games, given.shadows, given.shadow_records)
+        )
+    info = scoring.describe_scores(model, scores, rerun, worst_person=(given.worst_person or [None])[0])
+    write_table(given.output, scoring.score_rows(model, (*scores.values, *rerun.values), read.seconds), info)
 
 
 if __name__ == "__main__":

@@ -15,13 +15,12 @@ from privmix.mechanisms.base import Records, Release
 from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline import job as jobs
 from privmix.pipeline import runner
-from privmix.pipeline.job import FitInput
 from privmix.privacy.accounting import Claim
 from privmix.privacy.ledger import Event
 
 
 def audit_replicates(
-    job: MechanismJob, given: FitInput, recorders: Sequence[Recorder], releases: Sequence[Release]
+    job: MechanismJob, given: jobs.FitInput, recorders: Sequence[Recorder], releases: Sequence[Release]
 ) -> ReplayVerdict | None:
     """Return the verdict of a replay of the fits; for a local mechanism, the verdict of privatise."""
     if not job.mechanism.private or job.mechanism.randomises_records:
@@ -41,16 +40,13 @@ def main() -> None:
     parser.add_argument("--output", required=True, type=Path, help="model file to write (JSON)")
     jobs.add_strict(parser)
     job, arguments = jobs.parse_job(parser)
-    given = jobs.read_input(job, arguments.clean, arguments.private)
-    domain, failure = given.domain, given.failure
+    given = jobs.read_input(job, arguments.clean, arguments.private, arguments.dataset)
+    domain, failure, models, verdict = given.domain, given.failure, list[FittedModel](), None
     runner.restrict_new_files([domain.visibility])
     recorders = [Recorder(job.randomness(domain, "fit", number)) for number, _ in enumerate(given.replicates)]
     claim, events = Claim(job.budget.epsilon, job.budget.delta), tuple[Event, ...]()
-    models, verdict = list[FittedModel](), None
     try:
-        models, releases = job.fit_replicates(
-            domain, given.replicates, [each.randomness for each in recorders]
-        )
+        models, releases = job.fit_replicates(domain, given.replicates, [it.randomness for it in recorders])
         verdict = audit_replicates(job, given, recorders, releases)
         if releases:
             claim, events = releases[-1].claim, tuple(releases[-1].events)

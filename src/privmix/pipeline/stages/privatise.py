@@ -21,7 +21,7 @@ def main() -> None:
     job, given = jobs.parse_job(parser)
     runner.restrict_new_files([read_clean_info(given.clean).domain.visibility])
     with private_writer(given.output) as writer:
-        writer.info = write_replicates(job, given.clean, writer, strict=given.strict)
+        writer.info = write_replicates(job, given.clean, writer, strict=given.strict, dataset=given.dataset)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,10 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, required=True, help="tidy results")
     parser.add_argument("--parquet", type=Path, required=True, help="the same as Parquet")
     parser.add_argument("--figures", type=Path, help="a folder for the page's charts, as SVG and PNG")
+    parser.add_argument("--incomplete", action="store_true", help="leave out damaged and outdated files")
     arguments = parser.parse_args()
 
-    run = read_run(json.loads(arguments.configuration))
+    run = read_run(json.loads(arguments.configuration), incomplete=arguments.incomplete)
     restrict_new_files(run.entries[name].visibility for name in run.settings.datasets)
     tables = [outcome.scores for outcome in run.outcomes if outcome.scores is not None]
     results = Results(collect([*tables, bound_rows(run.outcomes)]))
