@@ -93,7 +93,7 @@ def indecision(kept: Estimate) -> str | None:
         return None
     return (
         f"Too uncertain to judge: the 95\u00a0% interval from {count(kept.count, 'replicate')} is "
-        f"{utility(kept.low)} to {utility(kept.high)}. Set `replicates` higher."
+        f"{utility(kept.low)} to {utility(kept.high)}. Set `replicates` higher in the configuration."
     )
 
 
