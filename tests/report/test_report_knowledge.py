@@ -127,7 +127,8 @@ def test_a_useless_local_mechanism_suggests_a_curator_if_one_helps(tmp_path, cen
             0.3,
             0.9,
             "raise replicates",
-            "Too uncertain to judge: the 95 % interval from 3 replicates is 30 % to 90 %. Set `replicates` higher in the configuration. "
+            "Too uncertain to judge: the 95 % interval from 3 replicates is 30 % to 90 %. "
+            "Set `replicates` higher in the configuration. "
             f"{NONE} at any tested ε.",
         ),
         (0.55, 0.95, "usable", f"{NONE} at any tested ε."),
