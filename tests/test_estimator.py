@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -20,15 +21,38 @@ import privmix.estimator as module
 from privmix import PrivacyError, PrivacyWarning, PrivateGaussianMixture
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import run as mechanism_run
-from privmix.mechanisms.base import exact_randomness
+from privmix.mechanisms.base import Records, Spec, exact_randomness
 from privmix.privacy.accounting import account
 from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import from_rows
-from privmix.privacy.noise import SeededNoise
+from privmix.privacy.noise import NoiseSource, SeededNoise
 
 BOUNDS = [(18, 90), (0, 250)]
 NEEDED = {"planar_laplace": {"mechanism_params": {"within_m": 50_000.0}}}
 PLACES = {0: "latitude", 1: "longitude"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the mechanism of a fit was given."""
+
+    records: Records
+    spec: Spec
+    noise: NoiseSource
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Every call of the mechanism that a fit makes: records, spec and source of noise."""
+    seen = []
+    real = mechanism_run.run
+
+    def watched(mechanism, records, spec, budget, rng):
+        seen.append(Run(records, spec, rng.noise))
+        return real(mechanism, records, spec, budget, rng)
+
+    monkeypatch.setattr(mechanism_run, "run", watched)
+    return seen
 
 
 def _people(rows=4000, seed=0):
@@ -232,23 +256,16 @@ def test_a_mechanism_that_cannot_serve_the_data_says_so():
         _model(mechanism="noisy_tree", bounds=(-5, 5)).fit(np.zeros((50, 5)))
 
 
-def test_values_outside_the_bounds_count_as_the_bound(monkeypatch):
-    seen = []
-    real = mechanism_run.run
-
-    def watched(mechanism, records, spec, budget, rng):
-        seen.append((records, spec.domain))
-        return real(mechanism, records, spec, budget, rng)
-
-    monkeypatch.setattr(mechanism_run, "run", watched)
+def test_values_outside_the_bounds_count_as_the_bound(runs):
     inside = _people(500)
     outside = inside.copy()
     outside[0] = [1e6, -1e6]
     inside[0] = [90, 0]
     first, second = (_model(random_state=3).fit(X) for X in (inside, outside))
     np.testing.assert_array_equal(first.means_, second.means_)
-    for records, domain in seen:
-        assert ((records.points >= domain.lower) & (records.points <= domain.upper)).all()
+    for run in runs:
+        points, domain = run.records.points, run.spec.domain
+        assert ((points >= domain.lower) & (points <= domain.upper)).all()
 
 
 def test_many_values_outside_the_bounds_are_warned_about_without_numbers_of_the_records():
@@ -260,24 +277,16 @@ def test_many_values_outside_the_bounds_are_warned_about_without_numbers_of_the_
     assert "500" not in text
 
 
-def test_without_a_random_state_the_noise_is_exact_and_new_each_time(monkeypatch):
-    sources = []
-    real = mechanism_run.run
-
-    def watched(mechanism, records, spec, budget, rng):
-        sources.append(type(rng.noise))
-        return real(mechanism, records, spec, budget, rng)
-
-    monkeypatch.setattr(mechanism_run, "run", watched)
+def test_without_a_random_state_the_noise_is_exact_and_new_each_time(runs):
     X = _people(800)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
         first, second = (_model().fit(X) for _ in range(2))
-    assert sources == [ExactNoise, ExactNoise]
+    assert [type(run.noise) for run in runs] == [ExactNoise, ExactNoise]
     assert not np.array_equal(first.means_, second.means_)
     assert first.privacy_.mode == "release"
     _model(random_state=0).fit(X)
-    assert sources[-1] is SeededNoise
+    assert type(runs[-1].noise) is SeededNoise
 
 
 @pytest.mark.parametrize("state", [0, np.int64(5), np.random.RandomState(1)])
@@ -303,19 +312,11 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another():
     np.testing.assert_array_equal(first.sample(20)[0], again.sample(20)[0])
 
 
-def test_a_person_contributes_at_most_the_stated_number_of_records(monkeypatch):
-    seen = []
-    real = mechanism_run.run
-
-    def watched(mechanism, records, spec, budget, rng):
-        seen.append(records)
-        return real(mechanism, records, spec, budget, rng)
-
-    monkeypatch.setattr(mechanism_run, "run", watched)
+def test_a_person_contributes_at_most_the_stated_number_of_records(runs):
     X = _people(900)
     persons = np.repeat([f"person {n}" for n in range(90)], 10)
     model = _model(unit="person", max_records_per_person=3, random_state=0).fit(X, groups=persons)
-    held = np.unique(seen[0].persons, return_counts=True)[1]
+    held = np.unique(runs[0].records.persons, return_counts=True)[1]
     assert len(held) == 90
     assert set(held) == {3}
     assert (model.privacy_.unit, model.privacy_.relation) == ("person", "replace_one")
@@ -338,15 +339,7 @@ def test_groups_may_be_numbers_text_or_a_series(groups):
     assert _model(unit="person", random_state=0).fit(_people(300), groups=groups).privacy_.unit == "person"
 
 
-def test_the_number_of_records_is_public_given_or_paid_for(monkeypatch):
-    specs = []
-    real = mechanism_run.run
-
-    def watched(mechanism, records, spec, budget, rng):
-        specs.append(spec)
-        return real(mechanism, records, spec, budget, rng)
-
-    monkeypatch.setattr(mechanism_run, "run", watched)
+def test_the_number_of_records_is_public_given_or_paid_for(runs):
     X, persons = _people(600), np.arange(600) // 2
     person = {"unit": "person", "max_records_per_person": 2, "random_state": 0}
     cases = [
@@ -359,26 +352,19 @@ def test_the_number_of_records_is_public_given_or_paid_for(monkeypatch):
     ]
     for parameters, rows, share in cases:
         model = _model(**parameters).fit(X, groups=persons)
-        assert (specs[-1].domain.rows, specs[-1].count_share) == (rows, share)
+        assert (runs[-1].spec.domain.rows, runs[-1].spec.count_share) == (rows, share)
         labels = [row["label"] for row in model.privacy_.ledger]
         assert ("number of records" in labels) == (share > 0)
         assert model.privacy_.epsilon <= 1.0 + 1e-9
 
 
-def test_what_a_local_mechanism_knows_of_persons_does_not_depend_on_their_records(monkeypatch):
+def test_what_a_local_mechanism_knows_of_persons_does_not_depend_on_their_records(runs):
     """A person with fewer records changes neither the public number of rows nor that of persons."""
-    domains = []
-    real = mechanism_run.run
-
-    def watched(mechanism, records, spec, budget, rng):
-        domains.append(spec.domain)
-        return real(mechanism, records, spec, budget, rng)
-
-    monkeypatch.setattr(mechanism_run, "run", watched)
     X, persons = _people(60), np.arange(60) // 3
     model = _model(unit="person", max_records_per_person=3, mechanism="randomized_response", random_state=0)
     for rows in (np.arange(60), np.arange(2, 60)):
         model.fit(X[rows], groups=persons[rows])
+    domains = [run.spec.domain for run in runs]
     assert domains[0] == domains[1]
     assert (domains[0].persons, domains[0].rows) == (20, 60)
 

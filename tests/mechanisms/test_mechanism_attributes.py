@@ -38,7 +38,7 @@ def answered(codes, epsilon, seed=1, domain=DOMAIN):
 
 
 def law(channel, n, having):
-    """Return P(number of reports that name the value), for n given persons of whom `having` have it."""
+    """Return P(number of reports that name the value), for n persons, `having` of which have it."""
     own = stats.binom.pmf(np.arange(having + 1), having, channel.truth)
     others = stats.binom.pmf(np.arange(n - having + 1), n - having, channel.other)
     return np.convolve(own, others)
