@@ -285,7 +285,7 @@ def _edit_last(book):
 
 def _recompute(book):
     """Edit a line and compute all hashes again, without the key."""
-    before, lines = "", []
+    before, lines = hashlib.sha256(b" ").hexdigest(), []
     for line in _lines(book):
         entry = {**json.loads(line), **({"epsilon": 0.1} if "epsilon" in line else {})}
         entry.pop("mac")

@@ -82,10 +82,31 @@ def fingerprint_records(raw: Path, sha256: str, entry: Entry, key: bytes) -> Fin
     for batch in read_batches(raw, _without_categories(entry)):
         rows += [hash_rows(values, row_key) for values in _row_values(entry, batch)]
         if person_column is not None:
-            persons.append(hash_ids(batch.identifiers[person_column], id_key))
-    ids, counts = np.unique(np.concatenate(persons or [np.empty(0, WORD)]), return_counts=True)
-    most = int(counts.max(initial=1)) if person_column is not None else None
-    return Fingerprints(ids, np.unique(np.concatenate(rows)), most)
+            persons.append(pa.Table.from_struct_array(batch.identifiers[person_column].value_counts()))
+    hashed = np.concatenate(rows)
+    hashed.sort()
+    distinct = hashed[_run_starts(hashed)]
+    if person_column is None:
+        return Fingerprints(np.empty(0, dtype=WORD), distinct, None)
+    ids, most = _hash_persons(persons, id_key)
+    return Fingerprints(ids, distinct, most)
+
+
+def _run_starts(ordered: np.ndarray) -> np.ndarray:
+    """Return where each run of equal values starts. `np.unique` takes ten times as long for millions of values."""
+    starts = np.ones(len(ordered), dtype=bool)
+    starts[1:] = ordered[1:] != ordered[:-1]
+    return np.flatnonzero(starts)
+
+
+def _hash_persons(counted: list[pa.Table], key: bytes) -> tuple[np.ndarray, int]:
+    """Return the fingerprints of persons, and the largest number of records of one person."""
+    table = pa.concat_tables(counted).group_by("values").aggregate([("counts", "sum")])
+    hashed, counts = hash_ids(table["values"].combine_chunks(), key), table["counts_sum"].to_numpy()
+    order = np.argsort(hashed)
+    starts = _run_starts(hashed[order])
+    most = np.add.reduceat(counts[order], starts).max(initial=1) if len(starts) else 1
+    return hashed[order][starts], int(most)
 
 
 def derive_key(key: bytes, purpose: bytes, size: int) -> bytes:
@@ -125,14 +146,13 @@ def hash_rows(values: np.ndarray, key: bytes) -> np.ndarray:
 
 def hash_ids(ids: pa.Array, key: bytes) -> np.ndarray:
     """Return a keyed hash of each person id, (n,) uint64."""
-    encoded = ids.dictionary_encode()
     state = hashlib.blake2b(key=key, digest_size=8)
     digests = []
-    for text in encoded.dictionary.to_pylist():
+    for text in ids.to_pylist():
         hashed = state.copy()
         hashed.update(canonical_id(text).encode())
         digests.append(hashed.digest())
-    return np.frombuffer(b"".join(digests), dtype=WORD)[encoded.indices.to_numpy()]
+    return np.frombuffer(b"".join(digests), dtype=WORD)
 
 
 def canonical_id(text: str) -> str:
