@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,9 @@ def test_groups_cost_what_single_steps_add_up_to():
         step = (step[0] + epsilon, math.exp(epsilon) * step[1] + delta)
     assert group_cost(1.0, 0.0, 5000) == (5000.0, 0.0)
     assert group_cost(1.0, 1e-9, 5000) == (5000.0, 1.0)
+    assert group_cost(5000.0, 1e-9, 1) == (5000.0, 1e-9)
+    assert group_cost(599.0, 1e-9, 2) == (1198.0, 1.0)
+    assert group_cost(0.0, 1e-9, 3) == pytest.approx((0.0, 3e-9))
 
 
 @pytest.mark.parametrize(("epsilons", "deltas"), [((0.4, 0.7, 0.2), (0.0, 0.02, 0.01))])
@@ -250,8 +254,25 @@ def test_a_request_that_counts_double_is_told_half_of_the_rest(tmp_path):
         _spend(book, 1.0, limit=3.0, relation="add_remove")
     assert "A request with add_remove at record level and δ = 0 may be at most ε = 0.5." in str(refused.value)
     _spend(book, 1.0, limit=3.0)
-    with pytest.raises(UserError, match="No ε fits"):
+    with pytest.raises(UserError, match=r"No ε fits .*\. Raise release.limit_epsilon"):
         _spend(book, 1.0, limit=3.0)
+
+
+def test_a_request_for_nearby_places_is_told_its_own_epsilon(tmp_path):
+    """ε = 1 for nearby places is 20 for any two records: 30 of 50 are left, which is 1.5 for nearby places."""
+    book, limit = _book(tmp_path), SpendingLimit(50.0, 0.0)
+
+    def spend(nearby):
+        return book.begin(WHAT, replace(_cost(20.0 * nearby), nearby=nearby), _rows(1), limit)
+
+    spend(1.0)
+    with pytest.raises(UserError) as refused:
+        spend(2.0)
+    said = str(refused.value)
+    assert "this release: ε = 40, δ = 0 (ε = 2 for nearby places is ε = 40 for any two)" in said
+    assert _add_up([line for line in said.splitlines() if line.startswith("  ")]) == 60.0
+    assert "for nearby places may be at most ε = 1.5." in said
+    spend(1.5)
 
 
 def test_delta_is_limited_too(tmp_path):
@@ -351,6 +372,17 @@ def test_every_change_of_the_account_is_noticed(tmp_path, spoil):
     spoil(book)
     with pytest.raises(UserError, match=r"was altered: .* Restore .* from the same backup"):
         _spend(book, 1.0)
+
+
+def test_a_lost_head_can_be_written_again_as_the_message_says(tmp_path):
+    book = _book(tmp_path)
+    _spend(book, 1.0)
+    book.head.unlink()
+    with pytest.raises(UserError) as refused:
+        book.costs()
+    [head] = re.findall(r"write ({.*}) into it", str(refused.value))
+    book.head.write_text(head)
+    assert len(book.costs()) == 1
 
 
 def test_an_older_copy_of_the_whole_folder_is_noticed(tmp_path):

@@ -83,7 +83,9 @@ def group_cost(epsilon: float, delta: float, steps: int) -> tuple[float, float]:
         return steps * epsilon, 0.0
     if (steps - 1) * epsilon > MOST_EXPONENT:
         return steps * epsilon, 1.0
-    factor = math.expm1(steps * epsilon) / math.expm1(epsilon) if epsilon > 0 else float(steps)
+    # (e^{kε} - 1) / (e^ε - 1), written so that it cannot overflow
+    series = math.expm1(-steps * epsilon) / math.expm1(-epsilon) if epsilon > 0 else float(steps)
+    factor = math.exp((steps - 1) * epsilon) * series
     return steps * epsilon, min(delta * factor, 1.0)
 
 

@@ -4,6 +4,7 @@
 fingerprints for each set of records. Only their owner can read them. Each line has a keyed hash (HMAC-SHA256) of itself
 and the hash of the line before it, so without the key no line can be changed, added or moved. The number of lines and
 the last hash are also in `data/.spending-head`, so a missing last line or an older copy of the folder is noticed.
+This finds mistakes and edits by hand. Whoever can read the key can still forge the account.
 """
 
 import contextlib
@@ -33,8 +34,8 @@ HEAD = Path("data/.spending-head")
 LIMITS = (
     "The spending account of the curator adds up the releases of one project folder that share a person id or the "
     "numbers of a record. It does not notice releases made on another machine or in another copy of the project, "
-    "account files that are all deleted or all replaced by older copies, values that were changed slightly, and, "
-    "without person ids, releases of other columns. It charges too much if different records have the same numbers or "
+    "account files that are all deleted, all replaced by older copies or forged with their key, values that were "
+    "changed slightly, and, without person ids, releases of other columns. It charges too much if different records have the same numbers or "
     "different persons have the same id."
 )
 
@@ -104,6 +105,7 @@ class Account:
                 "relation": cost.relation,
                 "epsilon": cost.epsilon,
                 "delta": cost.delta,
+                "nearby": cost.nearby,
                 "most": fingerprints.most,
                 "fingerprints": self._store(fingerprints),
             }
@@ -125,6 +127,7 @@ class Account:
         digest = _digest(content)
         path = self._fingerprint_path(digest)
         if not path.exists():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             _write_secret(path, content)
         return digest
 
@@ -203,7 +206,11 @@ class Account:
         """Check the head. It may be behind, if a release was killed between both writes, but never ahead."""
         if not self.head.exists():
             if entries:
-                raise self._altered(f"{self.head}, which holds its number of lines, is missing")
+                head = self._head_text(len(entries), entries[-1]["mac"])
+                raise self._altered(
+                    f"{self.head}, which holds its number of lines, is missing (if nothing else was lost, write "
+                    f"{head} into it)"
+                )
             return
         try:
             head = json.loads(self.head.read_text())
@@ -269,7 +276,11 @@ class Account:
         self._write_head(len(entries) + 1, mac)
 
     def _write_head(self, lines: int, mac: str) -> None:
-        _write_secret(self.head, json.dumps({"lines": lines, "mac": mac}).encode())
+        _write_secret(self.head, self._head_text(lines, mac).encode())
+
+    @staticmethod
+    def _head_text(lines: int, mac: str) -> str:
+        return json.dumps({"lines": lines, "mac": mac})
 
 
 def _releases(entries: Sequence[dict[str, Any]]) -> Iterator[tuple[Cost, str | None]]:
@@ -295,6 +306,7 @@ def _cost(entry: dict[str, Any]) -> Cost:
         epsilon=entry["epsilon"],
         delta=entry["delta"],
         most=entry.get("most"),
+        nearby=entry.get("nearby"),
     )
 
 

@@ -43,6 +43,7 @@ class Cost:
     epsilon: float
     delta: float
     most: int | None = None  # largest number of records of one person; None without person ids
+    nearby: float | None = None  # ε for nearby places, if the user gave that one and `epsilon` is for any two
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,17 @@ class Charge:
 
     @property
     def reason(self) -> str:
-        """The reason of the factors."""
-        many = f"one person has up to {self.records} records" if self.records > 1 else ""
-        return ", ".join(filter(None, (many, DOUBLE if self.cost.relation == "add_remove" else "")))
+        """The reasons why ε is not the number that the user gave."""
+        cost, reasons = self.cost, []
+        if cost.nearby is not None:
+            reasons.append(
+                f"ε = {number(cost.nearby)} for nearby places is ε = {number(cost.epsilon)} for any two"
+            )
+        if self.records > 1:
+            reasons.append(f"one person has up to {self.records} records")
+        if cost.relation == "add_remove":
+            reasons.append(DOUBLE)
+        return ", ".join(reasons)
 
 
 @dataclass(frozen=True)
@@ -168,6 +177,9 @@ def describe_largest(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit) -
     """Describe the largest ε of a release like `new` that fits after the earlier ones."""
     what = f"a request with {new.relation} at {new.unit} level and δ = {number(new.delta)}"
     most = largest_request(earlier, new, limit)
+    if new.nearby is not None:
+        what += " for nearby places"
+        most = _round_down(most * new.nearby / new.epsilon)
     return f"{what} may be at most ε = {number(most)}" if most else f"no ε fits for {what}"
 
 
@@ -176,9 +188,10 @@ def refusal(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit, where: str
     broken = next(each for each in statements(earlier, new) if not each.fits(limit))
     terms = "\n".join(f"  {line}" for line in broken.lines())
     largest = describe_largest(earlier, new, limit)
+    advice = "Choose a smaller ε, or raise" if largest_request(earlier, new, limit) else "Raise"
     return (
         f"this release would exceed {describe_limit(limit)}. The costs for one replaced {broken.unit} of all releases "
-        f"that share records or persons with it are:\n{terms}\n{largest[0].upper()}{largest[1:]}. Choose a smaller ε, "
-        "or raise release.limit_epsilon or release.limit_delta in the configuration if you accept the larger privacy "
-        f"loss (account: {where})."
+        f"that share records or persons with it are:\n{terms}\n{largest[0].upper()}{largest[1:]}. {advice} "
+        "release.limit_epsilon or release.limit_delta in the configuration if you accept the larger privacy loss "
+        f"(account: {where})."
     )

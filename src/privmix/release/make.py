@@ -187,7 +187,15 @@ def _largest_cost(order: ReleaseOrder, rehearsal: Release, fingerprints: Fingerp
     most = Claim(budget.epsilon, budget.delta if rehearsal.claim.delta > 0 else 0.0)
     epsilon = spending_account.epsilon_anywhere(most, rehearsal.events, mechanism.accountant)
     protects = mechanism.relation(order.spec)
-    return Cost("this release", protects.unit, protects.relation, epsilon, most.delta, fingerprints.most)
+    return Cost(
+        label="this release",
+        unit=protects.unit,
+        relation=protects.relation,
+        epsilon=epsilon,
+        delta=most.delta,
+        most=fingerprints.most,
+        nearby=budget.epsilon if epsilon != budget.epsilon else None,
+    )
 
 
 def _refuse_overspending(cost: Cost, privacy: PrivacyStatement) -> None:
