@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from privmix.errors import UserError, suggest, to_user_error
 
@@ -76,18 +76,30 @@ class AuditSettings(SettingsModel):
 
 
 class ReleaseSettings(SettingsModel):
-    """The limit on the total cost of all releases of the same records, and the folder of the spending accounts."""
+    """The limit on the total cost of all releases that share records or persons."""
 
     limit_epsilon: float = Field(
-        default=3.0, gt=0, allow_inf_nan=False, description="Maximum ε of all releases of a dataset together."
+        default=3.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Maximum ε for one replaced record or person, of all releases together. add_remove counts double.",
     )
     limit_delta: float = Field(
-        default=1e-5, ge=0, lt=1, description="Maximum δ of all releases of a dataset together."
+        default=1e-5,
+        ge=0,
+        lt=1,
+        description="Maximum δ for one replaced record or person, of all releases together.",
     )
-    accounts: str = Field(
-        default="releases/.spending",
-        description="Folder of the spending accounts. Back it up and never delete it. Do not publish it.",
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_one_account(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "accounts" in value:
+            raise ValueError(
+                "accounts is no longer a setting, because a second account would not know what the first has spent; "
+                "remove the key. The account is in releases/.spending; move the files of the other folder there"
+            )
+        return value
 
 
 class ComponentChoiceSettings(SettingsModel):

@@ -57,16 +57,7 @@ def test_the_command_and_the_stage_accept_no_seed_and_no_replicates(park, monkey
             "0",
         ),
         *("--components", "2", "--entry", "catalog/walks.yaml", "--clean", "data/clean/walks.parquet"),
-        *(
-            "--limit-epsilon",
-            "9",
-            "--limit-delta",
-            "0",
-            "--accounts",
-            "releases/.spending",
-            "--output",
-            "out",
-        ),
+        *("--raw", "data/raw/walks.raw", "--limit-epsilon", "9", "--limit-delta", "0", "--output", "out"),
     ]
     monkeypatch.setattr("sys.argv", ["release", *words, *more])
     with pytest.raises(SystemExit):
@@ -110,29 +101,29 @@ def test_a_release_above_the_limit_is_refused_with_the_sum_and_what_is_left(park
     park.write(config={"release": {"limit_epsilon": 1.5, "limit_delta": 1e-5}})
     park.release()
     said = park.refused(capsys, *COMMON[:-1], "other")
-    assert "so far cost ε = 1," in said
-    assert "ε = 0.5 is left" in said
+    assert "  sum: ε = 2, δ = 0\n" in said
+    assert "may be at most ε = 0.5." in said
     assert not (park.folder / "other").exists()
     assert len(park.lines) == 2
     park.release("grid", 0.5, out="other")
 
 
-@pytest.mark.parametrize("spoil", ["edit", "cut", "unseal", "garbage", "swap"])
+@pytest.mark.parametrize("spoil", ["edit", "cut", "behead", "garbage", "swap"])
 def test_an_account_that_was_altered_stops_everything(park, capsys, spoil):
     park.release(out="one")
     park.release(out="two")
     [path] = park.accounts
     lines = path.read_text().splitlines(keepends=True)
     if spoil == "edit":
-        path.write_text("".join([lines[0].replace('"epsilon": 1.0', '"epsilon": 0.1'), *lines[1:]]))
+        path.write_text("".join([lines[0], lines[1].replace('"epsilon": 1.0', '"epsilon": 0.1'), *lines[2:]]))
     elif spoil == "cut":
         path.write_text("".join(lines[:2]))
-    elif spoil == "unseal":
-        path.with_suffix(".seal").unlink()
+    elif spoil == "behead":
+        (park.folder / "data/.spending-head").unlink()
     elif spoil == "garbage":
         path.write_text("".join([*lines, "no entry\n"]))
     else:
-        path.write_text("".join([lines[1], lines[0], *lines[2:]]))
+        path.write_text("".join([lines[0], lines[2], lines[1], *lines[3:]]))
     assert "was altered" in park.refused(capsys, *COMMON)
     assert _nothing_in_place(park)
 

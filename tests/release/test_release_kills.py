@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from walks_park import ROWS
 
-from privmix.artefacts.clean import read_clean_info
 from privmix.errors import UserError
-from privmix.privacy.composition import ReleaseCost, total_cost
 from privmix.release import account, card, make, page, verify
-from privmix.release.account import Account, SpendingLimit
+from privmix.release.account import Account
+from privmix.release.charges import Cost, SpendingLimit
+from privmix.release.fingerprints import Fingerprints
 from privmix.release.folder import CHECKSUMS
 
 EPSILON = 0.01
@@ -35,17 +35,9 @@ def _forked(work: Callable[[], None]) -> int:
         work()
         code = 0
     except BaseException as error:
-        code = 3 if "more than the limit" in str(error) else 2
+        code = 3 if "would exceed the limit" in str(error) else 2
     finally:
         os._exit(code)
-
-
-def _account(park) -> Account:
-    """The account of the park's records, as a release finds it."""
-    [path] = park.accounts
-    return Account(
-        path.parent, read_clean_info(park.folder / "data/clean/walks.parquet").raw_sha256, "record"
-    )
 
 
 @pytest.mark.slow
@@ -66,22 +58,21 @@ def test_after_a_hundred_random_kills_the_account_has_every_release_that_drew_no
 
     monkeypatch.setattr(make, "run_central", noted)
     generator = np.random.Generator(np.random.PCG64(7))
-    book, before = _account(park), 2
+    book, before = Account(), 2
     for number in range(KILLS):
         child = _forked(lambda number=number: park.release("grid", EPSILON, out=f"out/{number}"))
         time.sleep(generator.uniform(0, patience))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        releases = book.releases()
+        releases = book.costs()
         assert len(releases) >= 2 + os.stat(park.folder / "drawn").st_size
         assert before <= len(releases) <= before + 1
         # About as many are killed before their noise as after it, on a busy machine too.
         patience *= 1.1 if len(releases) == before else 0.91
         before = len(releases)
     drawn = os.stat(park.folder / "drawn").st_size
-    unfinished = sum(release.events is None for release in book.releases())
-    assert total_cost(book.releases(), 0.9).epsilon > 0
-    assert sum(release.epsilon for release in book.releases()) >= (2 + drawn) * EPSILON * (1 - 1e-9)
+    unfinished = book.unfinished()
+    assert sum(release.epsilon for release in book.costs()) >= (2 + drawn) * EPSILON * (1 - 1e-9)
     assert drawn >= 10, "too few children got as far as the noise"
     assert unfinished >= 5, "too few children were killed after the noise"
     placed = [path for path in (park.folder / "out").iterdir() if not path.name.startswith(".")]
@@ -100,20 +91,24 @@ def test_concurrent_releases_do_not_exceed_the_limit(park):
     codes = sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
     assert codes == [0, 0, 3, 3, 3]
     assert len(list((park.folder / "out").iterdir())) == 2
-    assert total_cost(_account(park).releases(), 1e-4).epsilon == pytest.approx(2.4, rel=0.05)
+    assert sum(release.epsilon for release in Account().costs()) == pytest.approx(2.4)
 
 
 def test_concurrent_intents_are_all_written_and_do_not_exceed_the_limit(tmp_path: Path, monkeypatch):
     """Eight slow processes try six times each; the limit allows 40 in total."""
-    limit, one = SpendingLimit(4.0, 0.0), ReleaseCost("replace_one", 0.1, 0.0)
-    check = account.check_limit
-    monkeypatch.setattr(account, "check_limit", lambda *arguments: time.sleep(0.01) or check(*arguments))
+    limit, one = SpendingLimit(4.0, 0.0), Cost("one", "record", "replace_one", 0.1, 0.0)
+    what = {"dataset": "d", "mechanism": "m", "date": "2026-01-01"}
+    rows = Fingerprints(np.empty(0, np.uint64), np.arange(3, dtype=np.uint64), None)
+    check = account.charges.statements
+    monkeypatch.setattr(
+        account.charges, "statements", lambda *arguments: time.sleep(0.01) or check(*arguments)
+    )
 
     def tries():
         for _ in range(6):
             with contextlib.suppress(UserError):
-                Account(tmp_path, "ab" * 32, "record").begin({}, one, limit)
+                Account(tmp_path / "account", tmp_path / "head").begin(what, one, rows, limit)
 
     children = [_forked(tries) for _ in range(8)]
     assert {os.waitpid(child, 0)[1] for child in children} == {0}
-    assert len(Account(tmp_path, "ab" * 32, "record").releases()) == 40
+    assert len(Account(tmp_path / "account", tmp_path / "head").costs()) == 40

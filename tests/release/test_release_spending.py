@@ -1,19 +1,29 @@
 """The accountant adds up what was spent, and the sum is never less than what was drawn."""
 
+import hashlib
+import itertools
 import json
 import math
 import os
+import re
+import shutil
+import stat
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from privmix.errors import UserError
 from privmix.privacy.accounting import Claim, account
-from privmix.privacy.composition import ReleaseCost, total_cost
+from privmix.privacy.composition import ReleaseCost, group_cost, total_cost
 from privmix.privacy.ledger import Gaussian, Laplace, PlanarLaplace, Selection
 from privmix.release import account as spending_account
-from privmix.release.account import Account, SpendingLimit
+from privmix.release import charges, summary
+from privmix.release.account import Account
+from privmix.release.charges import Cost, SpendingLimit
+from privmix.release.fingerprints import Fingerprints
 
-CONTENT = "ab" * 32
+WHAT = {"dataset": "walks", "mechanism": "grid", "date": "2026-01-01"}
 
 
 def _known(*events, relation="replace_one", theorem="exact", delta=1e-6):
@@ -66,18 +76,6 @@ def test_relations_that_differ_count_for_a_unit_replaced():
     assert total_cost(alike, 1e-6).epsilon == pytest.approx(2.0)
 
 
-def test_a_refusal_compares_costs_of_the_same_relation(tmp_path):
-    book, limit = Account(tmp_path, CONTENT, "record"), SpendingLimit(3.0, 1e-5)
-    book.begin({}, ReleaseCost("add_remove", 1.0, 0.0), limit)
-    with pytest.raises(UserError) as refused:
-        book.begin({}, ReleaseCost("replace_one", 1.5, 0.0), limit)
-    assert "would cost ε = 1.5, δ = 0 (replace_one), and 1 release of these records so far cost ε = 2" in str(
-        refused.value
-    )
-    assert "the ε of add_remove are doubled here" in str(refused.value)
-    assert "ε = 1 is left" in str(refused.value)
-
-
 def test_a_ledger_after_a_private_choice_counts_by_its_claim():
     chosen = ReleaseCost("replace_one", 1.0, 1e-6, (Selection("K", 0.1), Gaussian("m", 5.0)))
     assert total_cost([chosen, chosen], 1e-5).epsilon == pytest.approx(2.0)
@@ -89,69 +87,392 @@ def test_a_guarantee_for_nearby_places_counts_between_any_two():
     assert spending_account.epsilon_anywhere(Claim(1.0, 1e-6), [Gaussian("a", 3.0)], "exact") == 1.0
 
 
-def test_an_intent_counts_in_full_until_it_is_done(tmp_path):
-    book, limit = Account(tmp_path, CONTENT, "record"), SpendingLimit(3.0, 1e-5)
-    number = book.begin({"dataset": "d"}, ReleaseCost("replace_one", 2.0, 1e-6), limit)
-    assert total_cost(book.releases(), 1e-5).epsilon == 2.0
-    with pytest.raises(UserError, match="ε = 1 is left"):
-        book.begin({}, ReleaseCost("replace_one", 1.5, 1e-6), limit)
-    book.finish(number, 1.0, 0.0, [Laplace("a", 1.0)])
-    assert total_cost(book.releases(), 1e-5).epsilon == pytest.approx(1.0)
-    book.begin({}, ReleaseCost("replace_one", 1.5, 1e-6), limit)
-    assert total_cost(book.releases(), 1e-5).releases == 2
+def test_groups_cost_what_single_steps_add_up_to():
+    epsilon, delta = 0.3, 1e-7
+    step = (epsilon, delta)
+    for steps in range(1, 6):
+        assert group_cost(epsilon, delta, steps) == pytest.approx(step, rel=1e-12)
+        # P_0 ≤ e^ε P_1 + δ, and P_1 ≤ e^{kε} P_k + δ_k
+        step = (step[0] + epsilon, math.exp(epsilon) * step[1] + delta)
+    assert group_cost(1.0, 0.0, 5000) == (5000.0, 0.0)
+    assert group_cost(1.0, 1e-9, 5000) == (5000.0, 1.0)
+    assert group_cost(5000.0, 1e-9, 1) == (5000.0, 1e-9)
+    assert group_cost(599.0, 1e-9, 2) == (1198.0, 1.0)
+    assert group_cost(0.0, 1e-9, 3) == pytest.approx((0.0, 3e-9))
 
 
-def test_units_and_contents_have_accounts_of_their_own(tmp_path):
-    limit = SpendingLimit(1.0, 1e-5)
-    for content in (CONTENT, "cd" * 32):
-        for unit in ("record", "person"):
-            Account(tmp_path, content, unit).begin({}, ReleaseCost("replace_one", 1.0, 0.0), limit)
-    assert len(list(tmp_path.glob("*.jsonl"))) == 4
+@pytest.mark.parametrize(("epsilons", "deltas"), [((0.4, 0.7, 0.2), (0.0, 0.02, 0.01))])
+def test_the_sum_bounds_a_worst_case_of_adaptive_releases(epsilons, deltas):
+    """Leaky randomised response, whose ε and δ of later rounds depend on the answers, within a filter (1.3, 0.03)."""
+
+    def answer(bit, epsilon, delta):
+        """With probability δ the bit itself, else randomised response; exact for (ε, δ)."""
+        keep = math.exp(epsilon) / (1 + math.exp(epsilon))
+        kept = {"0": keep if bit == 0 else 1 - keep, "1": keep if bit == 1 else 1 - keep}
+        return {**{name: (1 - delta) * share for name, share in kept.items()}, f"leak {bit}": delta}
+
+    def transcripts(bit, spent=(0.0, 0.0), past=()):
+        order = -1 if past and past[-1] == "1" else 1  # the answers decide which release comes next
+        choices = [
+            pair
+            for pair in itertools.product(epsilons, deltas)
+            if spent[0] + pair[0] <= 1.3 and spent[1] + pair[1] <= 0.03
+        ][::order]
+        if not choices or len(past) == 4:
+            return {past: 1.0}
+        found = {}
+        for name, share in answer(bit, *choices[0]).items():
+            after = (spent[0] + choices[0][0], spent[1] + choices[0][1])
+            for path, inner in transcripts(bit, after, (*past, name)).items():
+                found[path] = found.get(path, 0.0) + share * inner
+        return found
+
+    one, other = transcripts(0), transcripts(1)
+    for p, q in ((one, other), (other, one)):
+        excess = sum(max(share - math.exp(1.3) * q.get(path, 0.0), 0.0) for path, share in p.items())
+        assert excess <= 0.03 + 1e-12
 
 
-def test_what_protects_persons_counts_for_their_records_and_not_the_reverse(tmp_path):
-    records, persons = (Account(tmp_path, CONTENT, unit) for unit in ("record", "person"))
-    limit = SpendingLimit(3.0, 1e-5)
-    persons.begin({}, ReleaseCost("replace_one", 2.0, 0.0), limit)
-    with pytest.raises(UserError, match="3"):
-        records.begin({}, ReleaseCost("replace_one", 1.5, 0.0), limit)
-    records.begin({}, ReleaseCost("replace_one", 1.0, 0.0), limit)
-    persons.begin({}, ReleaseCost("replace_one", 1.0, 0.0), limit)
-    assert [len(account.releases()) for account in (records, persons)] == [3, 2]
-
-
-def test_an_account_cannot_stand_in_for_another(tmp_path):
-    one, other = Account(tmp_path, CONTENT, "record"), Account(tmp_path, "cd" * 32, "record")
-    one.begin({}, ReleaseCost("replace_one", 1.0, 0.0), SpendingLimit(9.0, 0.0))
-    one.path.rename(other.path)
-    with pytest.raises(UserError, match="was altered"):
-        other.releases()
-    with pytest.raises(UserError, match="clean the dataset again"):
-        Account(tmp_path, "", "record")
-
-
-def test_the_seal_may_be_one_line_behind(tmp_path):
-    """As a release leaves it that was killed between the two writes."""
-    book = Account(tmp_path, CONTENT, "record")
-    seals = []
-    for _ in range(3):
-        book.begin({}, ReleaseCost("replace_one", 1.0, 0.0), SpendingLimit(9.0, 0.0))
-        seals.append(book.path.with_suffix(".seal").read_text())
-    book.path.with_suffix(".seal").write_text(seals[1])
-    assert len(book.releases()) == 3
-    lines = book.path.read_text().splitlines(keepends=True)
-    book.path.write_text("".join(lines[:1]))
-    with pytest.raises(UserError, match="gone or changed"):
-        book.releases()
-
-
-def test_every_line_is_on_the_disk_before_begin_returns(tmp_path, monkeypatch):
-    synced = []
-    original = os.fsync
-    monkeypatch.setattr(
-        os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size) or original(handle)
+def _rows(*numbers, persons=(), most=None):
+    return Fingerprints(
+        np.array(sorted(persons), np.uint64), np.array(sorted(numbers), np.uint64), most if persons else None
     )
-    book = Account(tmp_path, CONTENT, "record")
-    book.begin({}, ReleaseCost("replace_one", 1.0, 0.0), SpendingLimit(9.0, 0.0))
-    assert synced[0] == book.path.stat().st_size
-    assert json.loads(book.path.read_text())["entry"] == "intent"
+
+
+def _cost(epsilon, *, unit="record", relation="replace_one", delta=0.0, most=None):
+    return Cost("this release", unit, relation, epsilon, delta, most)
+
+
+def _book(tmp_path):
+    return Account(tmp_path / "spending", tmp_path / "head")
+
+
+def _spend(book, epsilon, rows=None, limit=9.0, **cost):
+    rows = _rows(1, 2, 3) if rows is None else rows
+    return book.begin(WHAT, _cost(epsilon, most=rows.most, **cost), rows, SpendingLimit(limit, 1e-4))
+
+
+def test_a_release_counts_with_the_most_it_may_spend_done_or_not(tmp_path):
+    book = _book(tmp_path)
+    booking = _spend(book, 2.0, limit=3.0)
+    with pytest.raises(UserError, match="may be at most ε = 1\\."):
+        _spend(book, 1.5, limit=3.0)
+    book.finish(booking, 1.0, 0.0)
+    with pytest.raises(UserError, match="may be at most ε = 1\\."):
+        _spend(book, 1.5, limit=3.0)
+    _spend(book, 1.0, limit=3.0)
+    assert [cost.epsilon for cost in book.costs()] == [2.0, 1.0]
+    assert book.unfinished() == 1
+
+
+def test_any_shared_record_or_person_charges_fully_and_disjoint_ones_do_not(tmp_path):
+    book = _book(tmp_path)
+    _spend(book, 2.0, _rows(1, 2, 3, persons=(7, 8), most=2), limit=3.0)
+    _spend(book, 3.0, _rows(4, 5, 6), limit=3.0)
+    _spend(book, 3.0, _rows(14, 15, persons=(9,), most=2), limit=3.0)
+    for shared in (_rows(3, 30), _rows(31, persons=(8, 80), most=1)):
+        with pytest.raises(UserError, match=r"sum: ε = 3.5"):
+            _spend(book, 1.5, shared, limit=3.0)
+    assert len(_spend(book, 0.5, _rows(3, 30), limit=3.0).earlier) == 1
+
+
+def test_releases_of_records_and_of_persons_are_refused_alike_in_both_orders(tmp_path):
+    rows = _rows(1, 2, 3, persons=(7, 8), most=2)
+    for order in (("record", "person"), ("person", "record")):
+        book = _book(tmp_path / order[0])
+        _spend(book, 1.0, rows, limit=3.0, unit=order[0])
+        with pytest.raises(UserError) as refused:
+            _spend(book, 1.5 if order[1] == "person" else 1.0 + 1e-5, rows, limit=3.0, unit=order[1])
+        said = str(refused.value)
+        assert "one replaced person" in said
+        assert "one person has up to 2 records" in said
+        _spend(book, 1.0, rows, limit=3.0, unit=order[1])
+
+
+def test_without_ids_a_release_counts_for_as_many_records_as_another_knows(tmp_path):
+    with_ids, without = _rows(1, 2, 3, persons=(7,), most=3), _rows(1, 2, 3)
+    for number, order in enumerate(((with_ids, without), (without, with_ids))):
+        book = _book(tmp_path / str(number))
+        units = ["person" if rows is with_ids else "record" for rows in order]
+        _spend(book, 1.0, order[0], limit=3.0, unit=units[0])
+        with pytest.raises(UserError, match="3 × 1 = 3"):
+            _spend(book, 1.0, order[1], limit=3.0, unit=units[1])
+
+
+TERM = re.compile(
+    r"^(?P<name>.+): ε = (?:(?P<product>[\d.e× -]+) = )?(?P<epsilon>[\d.e-]+), δ = (?P<delta>[\d.e-]+)"
+)
+
+
+def _add_up(lines):
+    """Check that every product and the sum are right, as a reader would, and return the sum."""
+    terms = [TERM.match(line.strip()) for line in lines]
+    assert all(terms), lines
+    for term in terms:
+        if term["product"]:
+            assert math.prod(map(float, term["product"].split(" × "))) == pytest.approx(
+                float(term["epsilon"])
+            )
+    *parts, last = terms if len(terms) > 1 else [*terms, terms[0]]
+    for name in ("epsilon", "delta"):
+        assert sum(float(part[name]) for part in parts) == pytest.approx(float(last[name]), rel=1e-5)
+    return float(last["epsilon"])
+
+
+@pytest.mark.parametrize("unit", ["record", "person"])
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_every_message_adds_up_and_states_what_can_still_be_asked(tmp_path, unit, relation):
+    book, limit, rows = _book(tmp_path), SpendingLimit(6.0, 1e-4), _rows(1, 2, persons=(7,), most=2)
+    for cost in (
+        _cost(0.25, relation="add_remove", delta=1e-6, most=2),
+        _cost(0.25, relation="add_remove", delta=1e-6, most=2),
+        _cost(0.5, unit="person", delta=2e-6, most=2),
+        _cost(0.3, most=2),
+    ):
+        booking = book.begin(WHAT, cost, rows, limit)
+        for fact, value in summary.describe_spending(booking, limit)[:-1]:
+            wanted = {each.unit: each for each in charges.statements(booking.earlier, cost)}[fact.split()[-1]]
+            assert _add_up(value.split("; ")) == pytest.approx(wanted.total[0], rel=1e-5)
+    asked = _cost(4.0, unit=unit, relation=relation, delta=1e-6, most=2)
+    with pytest.raises(UserError) as refused:
+        book.begin(WHAT, asked, rows, limit)
+    said = str(refused.value)
+    assert _add_up([line for line in said.splitlines() if line.startswith("  ")]) > 6.0
+    assert ("add_remove counts double" in said) or relation == "replace_one"
+    [left] = re.findall(rf"A request with {relation} at {unit} level .* at most ε = ([\d.]+)\.", said)
+    with pytest.raises(UserError):
+        book.begin(
+            WHAT, _cost(1.01 * float(left), unit=unit, relation=relation, delta=1e-6, most=2), rows, limit
+        )
+    book.begin(WHAT, _cost(float(left), unit=unit, relation=relation, delta=1e-6, most=2), rows, limit)
+
+
+def test_a_request_that_counts_double_is_told_half_of_the_rest(tmp_path):
+    book = _book(tmp_path)
+    _spend(book, 1.0, limit=3.0, relation="add_remove")
+    with pytest.raises(UserError, match=r"ε = 2 × 1 = 2, δ = 0 .add_remove counts double") as refused:
+        _spend(book, 1.0, limit=3.0, relation="add_remove")
+    assert "A request with add_remove at record level and δ = 0 may be at most ε = 0.5." in str(refused.value)
+    _spend(book, 1.0, limit=3.0)
+    with pytest.raises(UserError, match=r"No ε fits .*\. Raise release.limit_epsilon"):
+        _spend(book, 1.0, limit=3.0)
+
+
+def test_a_request_for_nearby_places_is_told_its_own_epsilon(tmp_path):
+    """ε = 1 for nearby places is 20 for any two records: 30 of 50 are left, which is 1.5 for nearby places."""
+    book, limit = _book(tmp_path), SpendingLimit(50.0, 0.0)
+
+    def spend(nearby):
+        return book.begin(WHAT, replace(_cost(20.0 * nearby), nearby=nearby), _rows(1), limit)
+
+    spend(1.0)
+    with pytest.raises(UserError) as refused:
+        spend(2.0)
+    said = str(refused.value)
+    assert "this release: ε = 40, δ = 0 (ε = 2 for nearby places is ε = 40 for any two)" in said
+    assert _add_up([line for line in said.splitlines() if line.startswith("  ")]) == 60.0
+    assert "for nearby places may be at most ε = 1.5." in said
+    spend(1.5)
+
+
+def test_delta_is_limited_too(tmp_path):
+    book = _book(tmp_path)
+    _spend(book, 0.1, delta=7e-5)
+    with pytest.raises(UserError, match="No ε fits"):
+        _spend(book, 0.1, delta=7e-5)
+
+
+def test_a_guarantee_is_never_composed_below_its_sum(tmp_path):
+    """Exact composition of Gaussian noise is not proven for releases that are chosen one after another."""
+    book = _book(tmp_path)
+    for _ in range(4):
+        book.finish(_spend(book, 1.0, limit=4.0, delta=1e-6), 1.0, 1e-6)
+    with pytest.raises(UserError, match=r"sum: ε = 4.01"):
+        _spend(book, 0.01, limit=4.0)
+
+
+def _lines(book):
+    return book.path.read_text().splitlines(keepends=True)
+
+
+def _edit(book):
+    book.path.write_text(book.path.read_text().replace('"epsilon": 1.0', '"epsilon": 0.1', 1))
+
+
+def _edit_last(book):
+    *lines, last = _lines(book)
+    book.path.write_text("".join([*lines, last.replace('"epsilon": 1.0', '"epsilon": 1')]))
+
+
+def _recompute(book):
+    """Edit a line and compute all hashes again, without the key."""
+    before, lines = hashlib.sha256(b" ").hexdigest(), []
+    for line in _lines(book):
+        entry = {**json.loads(line), **({"epsilon": 0.1} if "epsilon" in line else {})}
+        entry.pop("mac")
+        before = hashlib.sha256(f"{before} {json.dumps(entry)}".encode()).hexdigest()
+        lines.append(json.dumps({**entry, "mac": before}) + "\n")
+    book.path.write_text("".join(lines))
+    book.head.write_text(json.dumps({"lines": len(lines), "mac": before}))
+
+
+def _drop_last(book):
+    book.path.write_text("".join(_lines(book)[:-1]))
+
+
+def _drop_all(book):
+    book.path.write_text("")
+
+
+def _swap(book):
+    first, second, third, *rest = _lines(book)
+    book.path.write_text("".join([first, third, second, *rest]))
+
+
+def _behead(book):
+    book.head.unlink()
+
+
+def _old_head(book):
+    book.head.write_text(json.dumps({"lines": 1, "mac": "ab" * 32}))
+
+
+def _new_key(book):
+    (book.folder / "key").write_bytes(bytes(32))
+
+
+def _lose_key(book):
+    (book.folder / "key").unlink()
+
+
+def _lose_folder(book):
+    shutil.rmtree(book.folder)
+
+
+def _lose_fingerprints(book):
+    next((book.folder / "fingerprints").iterdir()).unlink()
+
+
+def _change_fingerprints(book):
+    path = next((book.folder / "fingerprints").iterdir())
+    path.write_bytes(path.read_bytes()[:-8] + bytes(8))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _edit, _edit_last, _recompute, _drop_last, _drop_all, _swap, _behead, _old_head, _new_key, _lose_key,
+        _lose_folder, _lose_fingerprints, _change_fingerprints,
+    ],
+)  # fmt: skip
+def test_every_change_of_the_account_is_noticed(tmp_path, spoil):
+    book = _book(tmp_path)
+    _spend(book, 1.0)
+    _spend(book, 1.0)
+    spoil(book)
+    with pytest.raises(UserError, match=r"was altered: .* Restore .* from the same backup"):
+        _spend(book, 1.0)
+
+
+def test_a_lost_head_can_be_written_again_as_the_message_says(tmp_path):
+    book = _book(tmp_path)
+    _spend(book, 1.0)
+    book.head.unlink()
+    with pytest.raises(UserError) as refused:
+        book.costs()
+    [head] = re.findall(r"write ({.*}) into it", str(refused.value))
+    book.head.write_text(head)
+    assert len(book.costs()) == 1
+
+
+def test_an_older_copy_of_the_whole_folder_is_noticed(tmp_path):
+    book = _book(tmp_path)
+    _spend(book, 1.0)
+    shutil.copytree(book.folder, tmp_path / "backup")
+    _spend(book, 1.0)
+    shutil.rmtree(book.folder)
+    shutil.copytree(tmp_path / "backup", book.folder)
+    with pytest.raises(UserError, match="2 lines instead of 3"):
+        book.costs()
+
+
+def test_the_head_may_be_behind(tmp_path):
+    """As a release leaves it that was killed between the two writes."""
+    book, heads = _book(tmp_path), []
+    for _ in range(3):
+        _spend(book, 1.0)
+        heads.append(book.head.read_text())
+    for head in heads:
+        book.head.write_text(head)
+        assert len(book.costs()) == 3
+    _spend(book, 1.0)
+    _drop_last(book)
+    with pytest.raises(UserError, match="lines are missing"):
+        book.costs()
+
+
+def test_a_release_killed_before_its_first_line_leaves_an_account_that_works(tmp_path, monkeypatch):
+    book = _book(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Account, "_append", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            _spend(book, 1.0)
+    assert book.head.exists()
+    _spend(book, 1.0)
+    assert len(book.costs()) == 1
+
+
+def test_only_the_owner_can_read_the_account(tmp_path):
+    book = _book(tmp_path)
+    (tmp_path / "spending").mkdir(mode=0o755)
+    _spend(book, 1.0)
+    assert stat.S_IMODE(book.folder.stat().st_mode) == 0o700
+    files = [path for path in (book.head, *book.folder.rglob("*")) if path.is_file()]
+    assert len(files) == 4
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+
+
+def test_accounts_of_an_earlier_version_are_charged_to_every_release(tmp_path):
+    book = _book(tmp_path)
+    book.folder.mkdir()
+    old = book.folder / f"{'ab' * 16}-person.jsonl"
+    intent = {
+        "entry": "intent",
+        "release": "1",
+        **WHAT,
+        "relation": "add_remove",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+    }
+    done = {"entry": "done", "release": "1", "epsilon": 0.5, "delta": 0.0, "ledger": []}
+    old.write_text(json.dumps(intent) + "\n" + json.dumps(done) + "\n")
+    with pytest.raises(UserError, match="walks, grid, 2026-01-01: ε = 2 × 1 = 2"):
+        _spend(book, 1.5, limit=3.0)
+    old.unlink()
+    with pytest.raises(UserError, match="walks, grid, 2026-01-01: ε = 2 × 1 = 2"):
+        _spend(book, 1.5, _rows(90), limit=3.0)
+
+
+def test_a_broken_account_of_an_earlier_version_stops_everything(tmp_path):
+    book = _book(tmp_path)
+    book.folder.mkdir()
+    (book.folder / f"{'ab' * 16}-record.jsonl").write_text("nothing\n")
+    with pytest.raises(UserError, match="the account of an earlier version, cannot be read"):
+        _spend(book, 1.0)
+
+
+def test_lines_and_fingerprints_are_on_the_disk_before_begin_returns(tmp_path, monkeypatch):
+    synced, original = [], os.fsync
+
+    def noted(handle):
+        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+        original(handle)
+
+    book = _book(tmp_path)
+    _spend(book, 1.0, _rows(9))
+    monkeypatch.setattr(os, "fsync", noted)
+    _spend(book, 1.0)
+    names = [path.split("/")[-1] for path in synced]
+    assert names.index("fingerprints") < names.index("account.jsonl") < len(names) - 1
+    assert names[-1] == tmp_path.name  # the folder of the head
+    assert json.loads(_lines(book)[-1])["entry"] == "intent"

@@ -95,10 +95,10 @@ class Park:
 
     @property
     def accounts(self) -> list[Path]:
-        """The spending accounts, by content and unit."""
+        """The file of the spending account, if there is one."""
         return sorted((self.folder / "releases/.spending").glob("*.jsonl"))
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the only account."""
-        return self.accounts[0].read_text().splitlines() if self.accounts else []
+        """The lines of the account after the first, which only opens it."""
+        return self.accounts[0].read_text().splitlines()[1:] if self.accounts else []

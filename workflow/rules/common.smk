@@ -162,7 +162,6 @@ def release_arguments(wildcards):
         *("--choice-share", settings.component_choice.budget_share),
         *("--limit-epsilon", settings.release.limit_epsilon),
         *("--limit-delta", settings.release.limit_delta),
-        *("--accounts", settings.release.accounts),
     ]
 
 

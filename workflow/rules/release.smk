@@ -4,6 +4,7 @@
 rule release:
     input:
         entry=entry,
+        raw=ancient(plan.RAW),
         clean=ancient(plan.CLEAN),
     output:
         folder=protected(directory(plan.RELEASE)),
@@ -19,4 +20,4 @@ rule release:
         job=release_arguments,
     shell:
         "python -m privmix.pipeline.stages.release {params.job:q} --entry {input.entry:q} "
-        "--clean {input.clean:q} --output {output.folder:q} 2>&1 | tee {log:q}"
+        "--raw {input.raw:q} --clean {input.clean:q} --output {output.folder:q} 2>&1 | tee {log:q}"

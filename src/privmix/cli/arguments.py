@@ -39,9 +39,10 @@ RELEASE = """
     so a release cannot be repeated. The command audits the run before it writes
     the folder.
 
-    Each release spends privacy budget. Its cost is added to the spending account
-    of the dataset, and a release above the spending limit is refused. δ, the limit
-    and the parameters of the mechanism come from the configuration.
+    Each release spends privacy budget. The spending account of the project adds up
+    all releases that share records or persons, and a release above the limit is
+    refused. δ, the limit and the parameters of the mechanism come from the
+    configuration.
 """
 VERIFY = """
     Check that a folder is a complete release and that its ledger adds up to its claim.

@@ -19,7 +19,7 @@ from privmix.pipeline.runner import restrict_new_files
 from privmix.privacy.accounting import Budget
 from privmix.release import summary
 from privmix.release import verify as verification
-from privmix.release.account import SpendingLimit
+from privmix.release.charges import SpendingLimit
 from privmix.release.folder import CARD
 
 KEY = Path("data/.pseudonym.key")
@@ -68,11 +68,11 @@ def make(arguments: argparse.Namespace) -> None:
     where = plan.Job(arguments.dataset, arguments.mechanism, arguments.epsilon)
     wanted = ReleasePaths(
         entry=planned.entry_paths[arguments.dataset],
+        raw=Path(where.path(plan.RAW)),
         clean=ensure_clean(planned, arguments.dataset),
         output=arguments.out or Path(where.path(plan.RELEASE)),
         synthetic=arguments.synthetic,
         limit=SpendingLimit(settings.release.limit_epsilon, settings.release.limit_delta),
-        accounts=Path(settings.release.accounts),
     )
     facts = release_dataset(job, wanted)
     terminal.print_success(f"Released {arguments.dataset}; the release passed all checks of privmix verify.")
@@ -83,12 +83,17 @@ def make(arguments: argparse.Namespace) -> None:
 
 
 def ensure_clean(planned: plan.RunPlan, dataset: str) -> Path:
-    """Return the path of the clean file of the dataset. Make the file if it is missing or out of date."""
+    """Return the path of the clean file of the dataset. Make it if it or its raw file is missing or out of date."""
     entry, settings = planned.entries[dataset], planned.settings
     raw, path = (Path(pattern.format(dataset=dataset)) for pattern in (plan.RAW, plan.CLEAN))
     local, override = planned.local_source(dataset), settings.sources.get(dataset)
     newer = local is not None and path.exists() and local.stat().st_mtime > path.stat().st_mtime
-    if path.exists() and not newer and read_clean_info(path).entry_digest == entry.digest(*ENTRY_SECTIONS):
+    if (
+        path.exists()
+        and raw.exists()
+        and not newer
+        and read_clean_info(path).entry_digest == entry.digest(*ENTRY_SECTIONS)
+    ):
         return path
     if newer or not raw.exists():
         acquire(entry, raw, Path(override) if override else None)

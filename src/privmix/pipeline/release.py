@@ -7,9 +7,10 @@ from privmix.artefacts.clean import read_clean
 from privmix.catalog.entry import load_entry
 from privmix.errors import UserError
 from privmix.mechanisms.run import MechanismJob
-from privmix.privacy.composition import total_cost
 from privmix.release import records, summary
-from privmix.release.account import Account, SpendingLimit
+from privmix.release.account import Account
+from privmix.release.charges import SpendingLimit
+from privmix.release.fingerprints import fingerprint_records
 from privmix.release.make import ReleaseOrder, make_release
 from privmix.release.summary import Fact
 
@@ -19,11 +20,11 @@ class ReleasePaths:
     """The input and output paths of a release, and the spending limit."""
 
     entry: Path
+    raw: Path
     clean: Path
     output: Path
     synthetic: int | None  # rows; None means the public number of records
     limit: SpendingLimit
-    accounts: Path
 
 
 def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> list[Fact]:
@@ -36,11 +37,12 @@ def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> list[Fact]:
     if rows < 1:
         raise UserError(f"--synthetic {rows}: give at least one synthetic row.")
     order = ReleaseOrder(entry, job, domain, rows)
-    unit = job.mechanism.relation(order.spec).unit
-    account = Account(wanted.accounts, clean.info.raw_sha256, unit)
-    model = make_release(order, records.all_records(clean), account, wanted.limit, wanted.output)
-    total = total_cost(account.releases(), wanted.limit.delta)
+    account = Account()
+    fingerprints = fingerprint_records(wanted.raw, clean.info.raw_sha256, entry, account.key)
+    model, booking = make_release(
+        order, records.all_records(clean), fingerprints, account, wanted.limit, wanted.output
+    )
     return [
         *summary.describe_release(model, wanted.output),
-        *summary.describe_spending(total, wanted.limit),
+        *summary.describe_spending(booking, wanted.limit),
     ]

@@ -5,10 +5,17 @@ leave of the limit. The other releases enter by basic composition with the most 
 Roth 2014, Theorem 3.16). If some guarantees are for a replaced unit and some for an added or removed unit, all are
 converted to the former: ε doubles (ibid., Theorem 2.2), and δ grows by the factor e^ε + 1.
 
-This is the cost of releases that are planned in advance. The decision whether and how to release again may instead
-depend on earlier releases. For that case a limit on the sum is proven for basic composition (privacy filters: Rogers,
-Roth, Ullman, Vadhan 2016) and for Rényi orders fixed in advance (Feldman, Zrnic 2021), but not for loss distributions
-of mixed kinds. Plan your releases, or keep the plain sum of their ε below the limit.
+`total_cost` is the cost of releases that are planned in advance. It must not limit releases whose number, mechanisms
+or budgets depend on earlier releases: composition of loss distributions is not proven for that case. The spending
+account uses basic composition instead, which is a privacy filter (Rogers, Roth, Ullman, Vadhan 2016):
+
+Theorem. Release j is (ε_j, δ_j)-private, and its mechanism and (ε_j, δ_j) may depend on all earlier outputs. If a
+release is made only while Σε_j ≤ E and Σδ_j ≤ D still hold with it, all releases together are (E, D)-private.
+Proof by induction over the number of releases to come. Let P and Q be the distributions of the outputs on neighbouring
+datasets, and P_1, Q_1 those of the first output v. Given the past, (ε_1, δ_1) is fixed. The measure min(P_1, e^ε_1 Q_1)
+lacks at most δ_1 of the mass of P_1, because P_1(S) - e^ε_1 Q_1(S) ≤ δ_1 for every S. After v, the filter holds with
+E - ε_1 and D - δ_1, so by induction P(S|v) ≤ e^(E - ε_1) Q(S|v) + D - δ_1. Integrate over min(P_1, e^ε_1 Q_1):
+P(S) ≤ ∫ e^ε_1 Q_1(dv) e^(E - ε_1) Q(S|v) + (D - δ_1) + δ_1 = e^E Q(S) + D. ∎
 """
 
 import math
@@ -19,6 +26,7 @@ from privmix.privacy.accounting import compose_ledgers, is_pure, to_replace_one
 from privmix.privacy.ledger import DECIDING, Event
 
 ROUNDING = 1e-9
+MOST_EXPONENT = 600.0  # beyond it, the δ of a group is 1
 
 
 @dataclass(frozen=True)
@@ -72,10 +80,24 @@ def _is_fixed_in_advance(events: Sequence[Event]) -> bool:
     return not any(isinstance(event, DECIDING) for event in events[:-1])
 
 
+def group_cost(epsilon: float, delta: float, steps: int) -> tuple[float, float]:
+    """Return (ε, δ) between datasets that are `steps` neighbouring datasets apart (group privacy).
+
+    P_0 ≤ e^ε P_1 + δ ≤ e^{2ε} P_2 + e^ε δ + δ ≤ …, so ε grows to kε and δ to δ(1 + e^ε + … + e^{(k-1)ε}) after k steps.
+    """
+    if delta == 0:
+        return steps * epsilon, 0.0
+    if (steps - 1) * epsilon > MOST_EXPONENT:
+        return steps * epsilon, 1.0
+    # (e^{kε} - 1) / (e^ε - 1), written so that it cannot overflow
+    series = math.expm1(-steps * epsilon) / math.expm1(-epsilon) if epsilon > 0 else float(steps)
+    factor = math.exp((steps - 1) * epsilon) * series
+    return steps * epsilon, min(delta * factor, 1.0)
+
+
 def _to_replace_one(release: ReleaseCost) -> ReleaseCost:
-    """Convert the cost of a release to replace-one."""
+    """Convert the cost of a release to replace-one: remove one unit and add another."""
     if release.relation == "replace_one":
         return release
     events = None if release.events is None else tuple(to_replace_one(release.events))
-    factor = math.exp(min(release.epsilon, 700.0)) + 1
-    return ReleaseCost("replace_one", 2 * release.epsilon, min(factor * release.delta, 1.0), events)
+    return ReleaseCost("replace_one", *group_cost(release.epsilon, release.delta, 2), events)

@@ -1,194 +1,313 @@
-"""The spending account: the cost of all releases of the same records, in an append-only file."""
+"""The spending account: the cost of all releases of a project, and the fingerprints of their records.
+
+`releases/.spending/` holds the secret key, `account.jsonl` with a line before and after each release, and one file of
+fingerprints for each set of records. Only their owner can read them. Each line has a keyed hash (HMAC-SHA256) of itself
+and the hash of the line before it, so without the key no line can be changed, added or moved. The number of lines and
+the last hash are also in `data/.spending-head`, so a missing last line or an older copy of the folder is noticed.
+This finds mistakes and edits by hand. Whoever can read the key can still forge the account.
+"""
 
 import contextlib
 import fcntl
 import hashlib
+import hmac
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privmix.artefacts.io import atomic_write
+from privmix.clean.persons import KEY_BYTES, load_or_create_key
 from privmix.errors import UserError
 from privmix.privacy.accounting import Claim, Theorem, account, claim_distance
-from privmix.privacy.composition import ROUNDING, ReleaseCost, same_relation, total_cost
-from privmix.privacy.ledger import Event, from_rows, to_rows
+from privmix.privacy.ledger import Event
+from privmix.release import charges
+from privmix.release.charges import Cost, SpendingLimit
+from privmix.release.fingerprints import Fingerprints, derive_key
+
+FOLDER = Path("releases/.spending")
+HEAD = Path("data/.spending-head")
+
+LIMITS = (
+    "The spending account of the curator adds up the releases of one project folder that share a person id or the "
+    "numbers of a record. It does not notice releases made on another machine or in another copy of the project, "
+    "account files that are all deleted, all replaced by older copies or forged with their key, values that were "
+    "changed slightly, and, without person ids, releases of other columns. It charges too much if different records "
+    "have the same numbers or different persons have the same id."
+)
+
+_OPENED = 2  # the newest format of the account
 
 
 @dataclass(frozen=True)
-class SpendingLimit:
-    """The most that all releases together may cost."""
+class Booking:
+    """A release in the account: its id, its cost, and the earlier releases that share records or persons with it."""
 
-    epsilon: float
-    delta: float
+    release: str
+    cost: Cost
+    earlier: tuple[Cost, ...]
 
 
 class Account:
-    """The account of one raw file (by its content) and one unit."""
+    """The spending account of a project."""
 
-    def __init__(self, folder: Path, content: str, unit: str) -> None:
-        if len(content) != 64:
-            raise UserError(
-                "the clean file does not name its raw file; delete it and clean the dataset again."
-            )
-        self.path = Path(folder) / f"{content[:32]}-{unit}.jsonl"
-        self._seal = self.path.with_suffix(".seal")
-        self._first = hashlib.sha256(f"privmix {content} {unit}".encode()).hexdigest()
-        self._of_persons = None if unit == "person" else Account(folder, content, "person")
+    def __init__(self, folder: Path = FOLDER, head: Path = HEAD) -> None:
+        self.folder, self.head = Path(folder), Path(head)
+        self.path = self.folder / "account.jsonl"
 
-    def releases(self) -> list[ReleaseCost]:
-        """Return all releases so far, in order."""
+    @property
+    def key(self) -> bytes:
+        """The secret key, created at first use."""
+        path = self.folder / "key"
+        used = self.head.exists() or (self.path.exists() and self.path.stat().st_size > 0)
+        with self._explained():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.chmod(0o700)
+            missing, size = not path.exists(), path.stat().st_size if path.exists() else KEY_BYTES
+            if (used and missing) or size != KEY_BYTES:
+                raise self._altered("its key is missing" if missing else "its key has the wrong size")
+            return load_or_create_key(path)
+
+    def costs(self) -> list[Cost]:
+        """Return the cost of every release so far, in order."""
         with self._locked() as handle:
-            return [*_releases(self._read(handle)[0]), *self._protecting_persons()]
+            return [cost for cost, _ in _releases(self._read(handle)[0])]
 
-    def _protecting_persons(self) -> list[ReleaseCost]:
-        """Return the releases that protect persons. Each costs a single record as much as a person."""
-        if self._of_persons is None or not self._of_persons.path.exists():
-            return []
-        return self._of_persons.releases()
+    def unfinished(self) -> int:
+        """Return the number of releases that were begun and did not finish."""
+        with self._locked() as handle:
+            kinds = [entry["entry"] for entry in self._read(handle)[0]]
+        return kinds.count("intent") - kinds.count("done")
 
-    def begin(self, what: dict[str, Any], spent: ReleaseCost, limit: SpendingLimit) -> str:
-        """Record that a release will spend at most this, and return its id. Refuse it above the limit.
+    def begin(
+        self, what: dict[str, str], cost: Cost, fingerprints: Fingerprints, limit: SpendingLimit
+    ) -> Booking:
+        """Record that a release will spend at most this. Refuse it if the limit does not allow it.
 
-        The line is on the disk when this returns.
+        Fingerprints and line are on the disk when this returns.
         """
         with self._locked() as handle:
             entries, end = self._read(handle)
-            before = [*_releases(entries), *self._protecting_persons()]
-            check_limit(before, spent, limit, self.path)
-            number = secrets.token_hex(8)
+            if not entries:
+                entries, end = self._open(handle)
+            earlier = tuple(self._overlapping(entries, fingerprints))
+            if not all(each.fits(limit) for each in charges.statements(earlier, cost)):
+                raise UserError(charges.refusal(earlier, cost, limit, str(self.path)))
+            release = secrets.token_hex(8)
             entry = {
                 "entry": "intent",
-                "release": number,
+                "release": release,
                 **what,
-                "relation": spent.relation,
-                "epsilon": spent.epsilon,
-                "delta": spent.delta,
+                "unit": cost.unit,
+                "relation": cost.relation,
+                "epsilon": cost.epsilon,
+                "delta": cost.delta,
+                "nearby": cost.nearby,
+                "most": fingerprints.most,
+                "fingerprints": self._store(fingerprints),
             }
             self._append(handle, entry, entries, end)
-        return number
+        return Booking(release, cost, earlier)
 
-    def finish(self, number: str, epsilon: float, delta: float, events: Sequence[Event]) -> None:
-        """Record what a release has spent."""
+    def finish(self, booking: Booking, epsilon: float, delta: float) -> None:
+        """Record that a release is complete, and its claim. Its charge stays the most that it was allowed to spend."""
         with self._locked() as handle:
             entries, end = self._read(handle)
-            entry = {
-                "entry": "done",
-                "release": number,
-                "epsilon": epsilon,
-                "delta": delta,
-                "ledger": list(to_rows(events)),
-            }
+            entry = {"entry": "done", "release": booking.release, "epsilon": epsilon, "delta": delta}
             self._append(handle, entry, entries, end)
+
+    # Fingerprint files
+
+    def _store(self, fingerprints: Fingerprints) -> str:
+        """Write a fingerprint file, unless it is there, and return the hash of its content, which is its name."""
+        content = fingerprints.to_bytes()
+        digest = _digest(content)
+        path = self._fingerprint_path(digest)
+        if not path.exists():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            _write_secret(path, content)
+        return digest
+
+    def _fingerprint_path(self, digest: str) -> Path:
+        return self.folder / "fingerprints" / digest
+
+    def _overlapping(self, entries: Sequence[dict[str, Any]], new: Fingerprints) -> Iterator[Cost]:
+        """Yield the cost of every earlier release that shares a record or a person with the new one."""
+        shares: dict[str, bool] = {}
+        for cost, digest in _releases(entries):
+            if digest is not None and digest not in shares:
+                shares[digest] = self._load(digest, cost.most).overlaps(new)
+            if digest is None or shares[digest]:
+                yield cost
+
+    def _load(self, digest: str, most: int | None) -> Fingerprints:
+        path = self._fingerprint_path(digest)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise self._altered(f"the fingerprints {path} cannot be read ({error.strerror})") from error
+        if _digest(content) != digest:
+            raise self._altered(f"the fingerprints {path} were changed")
+        return Fingerprints.from_bytes(content, most)
+
+    # The chain of lines
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Open the account and lock it. The system releases the lock when the process ends."""
+        self._chain = derive_key(self.key, b"chain", 32)
+        with self._explained():
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield handle
+        finally:
+            os.close(handle)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise UserError(
                 f"the spending account {self.path} cannot be opened ({error.strerror}); fix its permissions. "
                 "Nothing is released without it."
             ) from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # the system releases the lock when the process ends
-            yield handle
-        finally:
-            os.close(handle)
+
+    def _mac(self, previous: str, body: str) -> str:
+        return hmac.digest(self._chain, f"{previous} {body}".encode(), "sha256").hex()
 
     def _read(self, handle: int) -> tuple[list[dict[str, Any]], int]:
-        """Return the entries, each with the hash of its line, and the end of the last complete line."""
+        """Return the entries, and the end of the last complete line."""
         content = os.pread(handle, os.fstat(handle).st_size, 0)
         end = content.rfind(b"\n") + 1
-        entries, before = [], self._first
-        for number, line in enumerate(content[:end].splitlines(), start=1):
+        entries: list[dict[str, Any]] = []
+        before = self._mac("", "")
+        for count, line in enumerate(content[:end].splitlines(), start=1):
             try:
                 entry = json.loads(line)
-                sound = entry["previous"] == before and entry["entry"] in ("intent", "done")
-            except (ValueError, KeyError, TypeError):
+                stated = entry.pop("mac")
+                expected = self._mac(before, json.dumps(entry))
+                whole = json.dumps({**entry, "mac": stated}).encode() == line
+                sound = whole and hmac.compare_digest(stated, expected)
+            except (ValueError, KeyError, TypeError, AttributeError):
                 sound = False
             if not sound:
-                raise self._altered(f"line {number} does not match the hash of the line before it")
-            before = hashlib.sha256(line).hexdigest()
-            entries.append({**entry, "hash": before})
-        self._check_seal(entries)
+                raise self._altered(f"line {count} or the key was changed")
+            before = stated
+            entries.append({**entry, "mac": stated})
+        self._check_head(entries)
         return entries, end
 
-    def _check_seal(self, entries: list[dict[str, Any]]) -> None:
-        """Check the seal. It may be one line behind, if a release was killed between both writes, but never ahead."""
-        if not self._seal.exists():
-            if len(entries) > 1:
-                raise self._altered(f"its seal {self._seal.name} is missing")
+    def _check_head(self, entries: Sequence[dict[str, Any]]) -> None:
+        """Check the head. It may be behind, if a release was killed between both writes, but never ahead."""
+        if not self.head.exists():
+            if entries:
+                head = self._head_text(len(entries), entries[-1]["mac"])
+                raise self._altered(
+                    f"{self.head}, which holds its number of lines, is missing (if nothing else was lost, write "
+                    f"{head} into it)"
+                )
             return
         try:
-            seal = json.loads(self._seal.read_text())
-            lines, last = int(seal["lines"]), seal["last"]
+            head = json.loads(self.head.read_text())
+            lines, last = int(head["lines"]), head["mac"]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._altered(f"its seal {self._seal.name} cannot be read") from error
-        if not 0 < lines <= len(entries) or entries[lines - 1]["hash"] != last:
-            raise self._altered("earlier lines are gone or changed")
+            raise self._altered(f"{self.head}, which holds its number of lines, cannot be read") from error
+        if not 0 <= lines <= len(entries):
+            raise self._altered(f"it has {len(entries)} lines instead of {lines}, so lines are missing")
+        if last != (entries[lines - 1]["mac"] if lines else self._mac("", "")):
+            raise self._altered(f"{self.head} belongs to another account")
 
     def _altered(self, how: str) -> UserError:
         return UserError(
-            f"the spending account {self.path} was altered: {how}; restore it from a backup. "
-            "Nothing is released until then."
+            f"the spending account {self.path} was altered: {how}. Restore {self.folder} and {self.head} from the same "
+            "backup, the newest one. Nothing is released until then."
         )
 
-    def _append(self, handle: int, entry: dict[str, Any], entries: list[dict[str, Any]], end: int) -> None:
-        previous = entries[-1]["hash"] if entries else self._first
-        line = json.dumps({**entry, "previous": previous}, allow_nan=False).encode()
+    def _open(self, handle: int) -> tuple[list[dict[str, Any]], int]:
+        """Write the first line. It takes over the accounts of an earlier version, and charges them to all releases."""
+        self._write_head(0, self._mac("", ""))
+        self._append(handle, {"entry": "opened", "format": _OPENED, "earlier": self._old_accounts()}, [], 0)
+        return self._read(handle)
+
+    def _old_accounts(self) -> list[dict[str, Any]]:
+        """Return the releases in account files of an earlier version, which had one file per raw file and unit."""
+        found = []
+        for path in sorted(self.folder.glob("*-*.jsonl")):
+            try:
+                entries = [json.loads(line) for line in path.read_text().splitlines()]
+                found += [
+                    {
+                        "dataset": entry.get("dataset", path.name),
+                        "mechanism": entry.get("mechanism", "release"),
+                        "date": entry.get("date", "earlier version"),
+                        "unit": {"record": "record", "person": "person"}[path.stem.rpartition("-")[2]],
+                        **{name: entry[name] for name in ("relation", "epsilon", "delta")},
+                    }
+                    for entry in entries
+                    if entry["entry"] == "intent"
+                ]
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UserError(
+                    f"{path}, the account of an earlier version, cannot be read; restore it from a backup. "
+                    "Nothing is released until then."
+                ) from error
+        return found
+
+    def _append(
+        self, handle: int, entry: dict[str, Any], entries: Sequence[dict[str, Any]], end: int
+    ) -> None:
+        previous = entries[-1]["mac"] if entries else self._mac("", "")
+        mac = self._mac(previous, json.dumps(entry, allow_nan=False))
+        line = json.dumps({**entry, "mac": mac}).encode() + b"\n"
         os.ftruncate(handle, end)
         try:
-            if os.pwrite(handle, line + b"\n", end) != len(line) + 1:
+            if os.pwrite(handle, line, end) != len(line):
                 raise OSError(28, "No space left on device")
             os.fsync(handle)
         except OSError:
             os.ftruncate(handle, end)
             raise
-        seal = {"lines": len(entries) + 1, "last": hashlib.sha256(line).hexdigest()}
-        with atomic_write(self._seal) as temporary:
-            temporary.write_text(json.dumps(seal))
-        _sync(self.path.parent)
+        _sync(self.folder)
+        self._write_head(len(entries) + 1, mac)
+
+    def _write_head(self, lines: int, mac: str) -> None:
+        _write_secret(self.head, self._head_text(lines, mac).encode())
+
+    @staticmethod
+    def _head_text(lines: int, mac: str) -> str:
+        return json.dumps({"lines": lines, "mac": mac})
 
 
-def check_limit(before: Sequence[ReleaseCost], spent: ReleaseCost, limit: SpendingLimit, path: Path) -> None:
-    """Refuse a release that would exceed the limit; the message states the sum and what is left."""
-    then = total_cost([*before, spent], limit.delta)
-    if then.epsilon <= limit.epsilon * (1 + ROUNDING):
-        return
-    *earlier, this = same_relation([*before, spent])
-    now = total_cost(earlier, limit.delta)
-    left = max(limit.epsilon - now.epsilon, 0.0)
-    mixed = len({release.relation for release in (*before, spent)}) > 1
-    doubled = (
-        " The account holds guarantees of both relations, so the ε of add_remove are doubled here, as for replace_one."
-        if mixed
-        else ""
-    )
-    raise UserError(
-        f"this release would cost ε = {this.epsilon:.4g}, δ = {this.delta:.3g} ({this.relation}), and "
-        f"{now.releases} {'release' if now.releases == 1 else 'releases'} of these records so far cost "
-        f"ε = {now.epsilon:.4g}, δ = {now.delta:.3g}: together more than the limit ε = {limit.epsilon:g}, "
-        f"δ = {limit.delta:g}.{doubled} ε = {left:.4g} is left. Choose a smaller ε, or raise release.limit_epsilon or "
-        f"release.limit_delta in the configuration if you accept the larger privacy loss (account: {path})."
-    )
+def _releases(entries: Sequence[dict[str, Any]]) -> Iterator[tuple[Cost, str | None]]:
+    """Yield the cost of each release and the hash of its fingerprints, None if they are unknown.
 
-
-def _releases(entries: Sequence[dict[str, Any]]) -> list[ReleaseCost]:
-    """Return the cost of each intent: its ledger if the release is done, otherwise the most it may spend."""
+    A claim below the allowed cost does not lower the charge: a filter needs costs that are fixed before the noise.
+    """
     done = {entry["release"]: entry for entry in entries if entry["entry"] == "done"}
-    found = []
     for entry in entries:
-        if entry["entry"] == "intent":
-            end = done.get(entry["release"])
-            events = None if end is None else tuple(from_rows(end["ledger"]))
-            cost = end or entry
-            found.append(ReleaseCost(entry["relation"], cost["epsilon"], cost["delta"], events))
-    return found
+        if entry["entry"] == "opened":
+            yield from ((_cost(each), None) for each in entry["earlier"])
+        elif entry["entry"] == "intent":
+            claim = done.get(entry["release"], entry)
+            larger = {name: max(entry[name], claim[name]) for name in ("epsilon", "delta")}
+            yield _cost({**entry, **larger}), entry["fingerprints"]
+
+
+def _cost(entry: dict[str, Any]) -> Cost:
+    return Cost(
+        label=f"{entry['dataset']}, {entry['mechanism']}, {entry['date']}",
+        unit=entry["unit"],
+        relation=entry["relation"],
+        epsilon=entry["epsilon"],
+        delta=entry["delta"],
+        most=entry.get("most"),
+        nearby=entry.get("nearby"),
+    )
 
 
 def epsilon_anywhere(claim: Claim, events: Sequence[Event], theorem: Theorem) -> float:
@@ -196,6 +315,25 @@ def epsilon_anywhere(claim: Claim, events: Sequence[Event], theorem: Theorem) ->
     if claim_distance(events) is None:
         return claim.epsilon
     return account(events, claim.delta, theorem).epsilon
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+def _write_secret(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read, completely or not at all. It is on the disk when this returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).replace(path)
+        _sync(path.parent)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def _sync(folder: Path) -> None:

@@ -4,12 +4,12 @@
    mechanism that cannot work (too many coordinates, no δ), a full disk, text in the catalog entry that a release
    must not hold. Public values determine the ledger of the rehearsal, so it states the cost of the run. The sizes of
    its files show whether the disk has space for the release.
-2. Account: write the largest cost of the release to disk, or refuse the release.
+2. Account: write the largest cost of the release and the fingerprints of its records to disk, or refuse the release.
 3. Run: draw the noise once. A central run is recorded and replayed in memory; then the recording is discarded. For
    a local mechanism, other runs of the same randomizer on some of the records are replayed. A finding ends the
    release, and its noise counts as spent.
 4. Write: write model, card, page and synthetic rows beside the target folder and verify them there.
-5. Finish: add the ledger to the account and give the folder its name.
+5. Finish: mark the release as complete in the account and give the folder its name.
 
 After step 2 the account always includes the release. Before the end of step 5 no release is in place. Runs share
 nothing: each draws its own noise.
@@ -20,7 +20,6 @@ import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -39,11 +38,12 @@ from privmix.mechanisms.local.base import LocalMechanism, write_reports
 from privmix.mechanisms.run import MechanismJob
 from privmix.mixture import kernel
 from privmix.privacy.accounting import Claim
-from privmix.privacy.composition import ReleaseCost
 from privmix.privacy.noise import fresh_stream
 from privmix.release import account as spending_account
 from privmix.release import card, folder, page, synthetic, verify
-from privmix.release.account import Account, SpendingLimit
+from privmix.release.account import Account, Booking
+from privmix.release.charges import Cost, SpendingLimit
+from privmix.release.fingerprints import Fingerprints
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
@@ -58,6 +58,7 @@ from privmix.release.folder import (
 )
 
 REHEARSAL_RECORDS = 64  # made-up records
+CLAIM_ROUNDING = 1e-6  # by which a claim may exceed its budget through rounding
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,14 @@ def _refuse_findings(findings: Sequence[str], order: ReleaseOrder) -> None:
 
 
 def make_release(
-    order: ReleaseOrder, records: Records, account: Account, limit: SpendingLimit, target: Path
-) -> ReleasedModel:
-    """Make one release of these records at `target`."""
+    order: ReleaseOrder,
+    records: Records,
+    fingerprints: Fingerprints,
+    account: Account,
+    limit: SpendingLimit,
+    target: Path,
+) -> tuple[ReleasedModel, Booking]:
+    """Make one release of these records at `target`, and return it with its booking in the account."""
     if not order.job.mechanism.private:
         raise UserError(
             f"{order.job.name} is not private, so its model must not be published; choose a mechanism that spends ε."
@@ -141,18 +147,20 @@ def make_release(
         rehearsal, _ = _make_folder(few, rehearsal_records(order), place)
         needed = folder.estimate_bytes(place, order.rows / few.rows, len(records) / REHEARSAL_RECORDS)
     folder.check_space(target.parent, needed)
-    folder.check_space(account.path.parent, folder.LEAST_SPACE)
+    folder.check_space(account.folder, folder.LEAST_SPACE)
     with folder.place_folder(target) as place:
-        number = account.begin(_account_entry(order), _largest_cost(order, rehearsal), limit)
+        cost = _largest_cost(order, rehearsal, fingerprints)
+        booking = account.begin(_account_entry(order), cost, fingerprints, limit)
         try:
-            made, model = _make_folder(order, records, place)
-            account.finish(number, _epsilon_anywhere(model.privacy), model.privacy.delta, made.events)
+            _, model = _make_folder(order, records, place)
+            account.finish(booking, _epsilon_anywhere(model.privacy), model.privacy.delta)
+            _refuse_overspending(booking.cost, model.privacy)
         except OSError as error:
             raise UserError(
                 f"{error.strerror}: no release was written, but its noise was drawn and counts as spent. Free space "
                 "or fix the permissions before you release again."
             ) from error
-    return model
+    return model, booking
 
 
 def _make_folder(order: ReleaseOrder, records: Records, place: Path) -> tuple[Release, ReleasedModel]:
@@ -164,7 +172,7 @@ def _make_folder(order: ReleaseOrder, records: Records, place: Path) -> tuple[Re
     return made, model
 
 
-def _account_entry(order: ReleaseOrder) -> dict[str, Any]:
+def _account_entry(order: ReleaseOrder) -> dict[str, str]:
     return {
         "date": datetime.date.today().isoformat(),
         "dataset": order.domain.dataset,
@@ -173,12 +181,35 @@ def _account_entry(order: ReleaseOrder) -> dict[str, Any]:
     }
 
 
-def _largest_cost(order: ReleaseOrder, rehearsal: Release) -> ReleaseCost:
-    """Return the budget, or the cost between any two records if the budget is for nearby places only."""
+def _largest_cost(order: ReleaseOrder, rehearsal: Release, fingerprints: Fingerprints) -> Cost:
+    """Return the budget, or the cost between any two records if the budget is for nearby places only.
+
+    δ is 0 if the ledger of the rehearsal is pure. Public values determine it, so the run has the same kind of ledger.
+    """
     mechanism, budget = order.job.mechanism, order.job.budget
-    most = Claim(budget.epsilon, budget.delta)
+    most = Claim(budget.epsilon, budget.delta if rehearsal.claim.delta > 0 else 0.0)
     epsilon = spending_account.epsilon_anywhere(most, rehearsal.events, mechanism.accountant)
-    return ReleaseCost(mechanism.relation(order.spec).relation, epsilon, budget.delta)
+    protects = mechanism.relation(order.spec)
+    return Cost(
+        label="this release",
+        unit=protects.unit,
+        relation=protects.relation,
+        epsilon=epsilon,
+        delta=most.delta,
+        most=fingerprints.most,
+        nearby=budget.epsilon if epsilon != budget.epsilon else None,
+    )
+
+
+def _refuse_overspending(cost: Cost, privacy: PrivacyStatement) -> None:
+    """Refuse a run that claims more than the account allowed before the noise: the limit relies on that number."""
+    epsilon = _epsilon_anywhere(privacy)
+    if epsilon > cost.epsilon * (1 + CLAIM_ROUNDING) or privacy.delta > cost.delta:
+        raise UserError(
+            f"the run cost ε = {epsilon:.6g}, δ = {privacy.delta:.3g}, more than its rehearsal stated "
+            f"(ε = {cost.epsilon:.6g}, δ = {cost.delta:.3g}). Nothing is released, but the noise was drawn and counts "
+            "as spent. Report this defect of the mechanism."
+        )
 
 
 def _epsilon_anywhere(privacy: PrivacyStatement) -> float:

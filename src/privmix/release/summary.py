@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from privmix.privacy.composition import TotalCost
-from privmix.release import card
-from privmix.release.account import SpendingLimit
+from privmix.release import card, charges
+from privmix.release.account import Booking
+from privmix.release.charges import SpendingLimit
 from privmix.release.folder import PAGE, ReleasedModel
-from privmix.report.format import SPACE, TRUST, count, neighbours, plain
+from privmix.report.format import SPACE, TRUST, count, neighbours
 from privmix.report.ledger import claim
 
 Fact = tuple[str, str]  # a label and its value
@@ -28,16 +28,13 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
     return [(label, value.replace(SPACE, " ")) for label, value in facts]
 
 
-def describe_spending(total: TotalCost, limit: SpendingLimit) -> list[Fact]:
-    """Describe the cost of all releases of the same records, and the part of the limit that is left."""
-    releases = count(total.releases, "release").replace(SPACE, " ")
-    left = max(limit.epsilon - total.epsilon, 0.0)
+def describe_spending(booking: Booking, limit: SpendingLimit) -> list[Fact]:
+    """Describe the sum of all releases that share records or persons, and the largest further release of this kind."""
+    sums = charges.statements(booking.earlier, booking.cost)
+    left = charges.describe_largest([*booking.earlier, booking.cost], booking.cost, limit)
     return [
-        (
-            "Spent",
-            f"ε = {plain(total.epsilon)}, δ = {plain(total.delta)} by {releases} of these records so far",
-        ),
-        ("Left", f"ε = {plain(left)} of the limit ε = {plain(limit.epsilon)}, δ = {plain(limit.delta)}"),
+        *((f"Spent per {each.unit}", "; ".join(each.lines())) for each in sums),
+        ("Left", f"{left} ({charges.describe_limit(limit)})"),
     ]
 
 

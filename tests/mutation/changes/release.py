@@ -3,7 +3,11 @@
 from changes.change import change
 from changes.places import (
     BASE,
+    CHARGES,
+    COMPOSITION,
+    FINGERPRINTS,
     OF_BAD_DAYS,
+    OF_FINGERPRINTS,
     OF_KILLS,
     OF_RELEASED_REPORTS,
     OF_SECOND_ACCOUNTANT,
@@ -25,8 +29,8 @@ CHANGES = (
     ),
     change(
         "a release beyond the limit is not refused",
-        OF_SPENDING + "::test_an_intent_counts_in_full_until_it_is_done",
-        (SPENDING, "            check_limit(before, spent, limit, self.path)\n", ""),
+        OF_SPENDING + "::test_a_release_counts_with_the_most_it_may_spend_done_or_not",
+        (SPENDING, "if not all(each.fits(limit)", "if not any(True or each.fits(limit)"),
     ),
     change(
         "two releases at the same time read the account before either writes",
@@ -35,18 +39,72 @@ CHANGES = (
     ),
     change(
         "lines cut off an account are not missed",
-        OF_SPENDING + "::test_the_seal_may_be_one_line_behind",
-        (SPENDING, "        self._check_seal(entries)\n", ""),
+        OF_SPENDING + "::test_every_change_of_the_account_is_noticed",
+        (SPENDING, "        self._check_head(entries)\n", ""),
+    ),
+    change(
+        "lines of the account are hashed without the key",
+        OF_SPENDING + "::test_every_change_of_the_account_is_noticed",
+        (
+            SPENDING,
+            'hmac.digest(self._chain, f"{previous} {body}".encode(), "sha256").hex()',
+            'hashlib.sha256(f"{previous} {body}".encode()).hexdigest()',
+        ),
+    ),
+    change(
+        "changed fingerprints are not noticed",
+        OF_SPENDING + "::test_every_change_of_the_account_is_noticed",
+        (SPENDING, "if _digest(content) != digest:", "if False:"),
+    ),
+    change(
+        "a shared record is not charged if the persons have other ids",
+        OF_SPENDING + "::test_any_shared_record_or_person_charges_fully_and_disjoint_ones_do_not",
+        (FINGERPRINTS, " or share_any(self.rows, other.rows)", ""),
+    ),
+    change(
+        "only equal sets of records overlap",
+        OF_SPENDING + "::test_any_shared_record_or_person_charges_fully_and_disjoint_ones_do_not",
+        (FINGERPRINTS, "(many[places] == few).any()", "(many[places] == few).all()"),
+    ),
+    change(
+        "the order of columns changes the fingerprint of a record",
+        f"{OF_FINGERPRINTS}::test_the_same_records_have_the_same_fingerprints",
+        (FINGERPRINTS, "    single.sort(axis=1)\n", ""),
+    ),
+    change(
+        "releases of records are not charged to persons",
+        OF_SPENDING + "::test_releases_of_records_and_of_persons_are_refused_alike_in_both_orders",
+        (CHARGES, "known if cost.most is None else cost.most", "1"),
+    ),
+    change(
+        "a release of records forgets the persons that an earlier one protects",
+        OF_SPENDING + "::test_releases_of_records_and_of_persons_are_refused_alike_in_both_orders",
+        (CHARGES, 'any(cost.unit == "person" for cost in every)', 'new.unit == "person"'),
+    ),
+    change(
+        "add_remove counts once",
+        OF_SPENDING + "::test_a_request_that_counts_double_is_told_half_of_the_rest",
+        (CHARGES, 'self.records * (2 if self.cost.relation == "add_remove" else 1)', "self.records"),
+    ),
+    change(
+        "a claim below the budget lowers the charge after the noise",
+        OF_SPENDING + "::test_a_release_counts_with_the_most_it_may_spend_done_or_not",
+        (SPENDING, "max(entry[name], claim[name])", "claim[name]"),
+    ),
+    change(
+        "a group's δ does not grow with its size",
+        OF_SPENDING + "::test_groups_cost_what_single_steps_add_up_to",
+        (COMPOSITION, "min(delta * factor, 1.0)", "min(delta * steps, 1.0)"),
     ),
     change(
         "the account hears of a release only when it is done",
         OF_BAD_DAYS + "::test_a_full_disk_after_the_noise_leaves_no_release_and_counts_as_spent",
         (
             RELEASING,
-            "        number = account.begin(_account_entry(order), _largest_cost(order, rehearsal), limit)\n"
-            "        try:\n            made, model = _make_folder(order, records, place)\n",
-            "        try:\n            made, model = _make_folder(order, records, place)\n"
-            "            number = account.begin(_account_entry(order), _largest_cost(order, rehearsal), limit)\n",
+            "        booking = account.begin(_account_entry(order), cost, fingerprints, limit)\n"
+            "        try:\n            _, model = _make_folder(order, records, place)\n",
+            "        try:\n            _, model = _make_folder(order, records, place)\n"
+            "            booking = account.begin(_account_entry(order), cost, fingerprints, limit)\n",
         ),
     ),
     change(

@@ -1,0 +1,197 @@
+"""Charges: the cost of all releases that share a record or a person, as sums that a reader can check.
+
+Every guarantee is converted to one relation, a replaced unit. An added or removed unit is half of a replaced one, so
+add_remove counts double (`group_cost` with 2 steps). A release that protects persons costs one of their records at most
+as much as the person. A release that protects records costs a person with m records as much as m replaced records
+(`group_cost` with m steps); m is the largest number of records of one person in that release. Without person ids, m is
+the largest number that an overlapping release with ids knows, or else 1: the account cannot know that two rows
+belong to one person.
+
+The limit holds for the sum per record, and also for the sum per person if any of the releases protects persons. So the
+order of releases does not matter. It is basic composition, which is proven for adaptively chosen releases
+(`privacy.composition`): each release counts with the most that it may spend, a number fixed before its noise is drawn.
+Every earlier release that includes a unit overlaps with the last one that includes it, so the sum checked at the last
+one is at least the cost of the unit. The check itself depends on the records. Only the curator sees its result.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from privmix.privacy.composition import ROUNDING, group_cost
+
+DOUBLE = "add_remove counts double"
+
+
+@dataclass(frozen=True)
+class SpendingLimit:
+    """The most that all releases together may cost."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The most that one release may spend, for its unit and its relation."""
+
+    label: str
+    unit: Literal["record", "person"]
+    relation: Literal["replace_one", "add_remove"]
+    epsilon: float
+    delta: float
+    most: int | None = None  # largest number of records of one person; None without person ids
+    nearby: float | None = None  # ε for nearby places, if the user gave that one and `epsilon` is for any two
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One term of a sum: the cost of one release for one replaced unit."""
+
+    cost: Cost
+    records: int  # records of the unit in that release
+
+    @property
+    def total(self) -> tuple[float, float]:
+        """(ε, δ) for one replaced unit."""
+        return group_cost(self.cost.epsilon, self.cost.delta, self.steps)
+
+    @property
+    def steps(self) -> int:
+        """Number of neighbouring datasets between the two datasets that differ in the unit."""
+        return self.records * (2 if self.cost.relation == "add_remove" else 1)
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The factors of ε, without ones."""
+        double = 2 if self.cost.relation == "add_remove" else 1
+        return tuple(factor for factor in (self.records, double) if factor > 1)
+
+    @property
+    def reason(self) -> str:
+        """The reasons why ε is not the number that the user gave."""
+        cost, reasons = self.cost, []
+        if cost.nearby is not None:
+            reasons.append(
+                f"ε = {number(cost.nearby)} for nearby places is ε = {number(cost.epsilon)} for any two"
+            )
+        if self.records > 1:
+            reasons.append(f"one person has up to {self.records} records")
+        if cost.relation == "add_remove":
+            reasons.append(DOUBLE)
+        return ", ".join(reasons)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The sum of all charges for one replaced unit."""
+
+    unit: Literal["record", "person"]
+    charges: tuple[Charge, ...]
+
+    @property
+    def total(self) -> tuple[float, float]:
+        """(ε, δ) of all releases together."""
+        epsilon, delta = (
+            math.fsum(part) for part in zip(*(charge.total for charge in self.charges), strict=True)
+        )
+        return epsilon, delta
+
+    def fits(self, limit: SpendingLimit) -> bool:
+        """Return whether the sum is within the limit."""
+        epsilon, delta = self.total
+        return epsilon <= limit.epsilon * (1 + ROUNDING) and delta <= limit.delta * (1 + ROUNDING)
+
+    def lines(self) -> list[str]:
+        """Return one line per term, with equal terms as one, and the sum."""
+        terms = Counter(self.charges)
+        lines = [_term(charge, count) for charge, count in terms.items()]
+        if len(self.charges) > 1:
+            lines.append(f"sum: {_pair(*self.total)}")
+        return lines
+
+
+def _term(charge: Charge, count: int) -> str:
+    epsilon, delta = charge.total
+    factors = [*((count,) if count > 1 else ()), *charge.factors]
+    product = " × ".join([*map(str, factors), number(charge.cost.epsilon)]) + " = " if factors else ""
+    name = f"{count} releases of {charge.cost.label}" if count > 1 else charge.cost.label
+    reason = f" ({charge.reason})" if charge.reason else ""
+    return f"{name}: ε = {product}{number(count * epsilon)}, δ = {number(count * delta)}{reason}"
+
+
+def _pair(epsilon: float, delta: float) -> str:
+    return f"ε = {number(epsilon)}, δ = {number(delta)}"
+
+
+def number(value: float) -> str:
+    """Return a number with up to six digits."""
+    return format(value, ".6g")
+
+
+def statements(earlier: Sequence[Cost], new: Cost) -> list[Statement]:
+    """Return the sum per record, and the sum per person if any of these releases protects persons."""
+    every = [*earlier, new]
+    known = max((cost.most for cost in every if cost.most is not None), default=1)
+    found = [Statement("record", tuple(Charge(cost, 1) for cost in every))]
+    if any(cost.unit == "person" for cost in every):
+        charges = [
+            Charge(cost, 1 if cost.unit == "person" else known if cost.most is None else cost.most)
+            for cost in every
+        ]
+        found.append(Statement("person", tuple(charges)))
+    return found
+
+
+def largest_request(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit) -> float:
+    """Return the largest ε, rounded down to four digits, at which the new release fits; 0 if none does."""
+
+    def fits(epsilon: float) -> bool:
+        return all(each.fits(limit) for each in statements(earlier, replace(new, epsilon=epsilon)))
+
+    low, high = 0.0, limit.epsilon
+    if not fits(high):
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        high = low
+    rounded = _round_down(high * (1 + ROUNDING))
+    return rounded if rounded > ROUNDING * limit.epsilon and fits(rounded) else 0.0
+
+
+def _round_down(value: float) -> float:
+    if value <= 0:
+        return 0.0
+    digits = 3 - math.floor(math.log10(value))
+    return float(f"{math.floor(value * 10.0**digits) / 10.0**digits:.4g}")
+
+
+def describe_limit(limit: SpendingLimit) -> str:
+    """Return the limit as text."""
+    return f"the limit ε = {number(limit.epsilon)}, δ = {number(limit.delta)}"
+
+
+def describe_largest(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit) -> str:
+    """Describe the largest ε of a release like `new` that fits after the earlier ones."""
+    what = f"a request with {new.relation} at {new.unit} level and δ = {number(new.delta)}"
+    most = largest_request(earlier, new, limit)
+    if new.nearby is not None:
+        what += " for nearby places"
+        most = _round_down(most * new.nearby / new.epsilon)
+    return f"{what} may be at most ε = {number(most)}" if most else f"no ε fits for {what}"
+
+
+def refusal(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit, where: str) -> str:
+    """Return the message that refuses a release: the sum that exceeds the limit, its terms, and what is left."""
+    broken = next(each for each in statements(earlier, new) if not each.fits(limit))
+    terms = "\n".join(f"  {line}" for line in broken.lines())
+    largest = describe_largest(earlier, new, limit)
+    advice = "Choose a smaller ε, or raise" if largest_request(earlier, new, limit) else "Raise"
+    return (
+        f"this release would exceed {describe_limit(limit)}. The costs for one replaced {broken.unit} of all releases "
+        f"that share records or persons with it are:\n{terms}\n{largest[0].upper()}{largest[1:]}. {advice} "
+        "release.limit_epsilon or release.limit_delta in the configuration if you accept the larger privacy loss "
+        f"(account: {where})."
+    )

@@ -1,0 +1,294 @@
+"""The account follows persons and records: no change of the file, its format or its names hides them."""
+
+import copy
+import csv
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from walks_park import ENTRY, Park
+
+from privmix import cli
+from privmix.artefacts.io import file_sha256
+from privmix.catalog.entry import Entry
+from privmix.errors import UserError
+from privmix.release import fingerprints
+from privmix.release.fingerprints import Fingerprints, canonical_id, fingerprint_records, siphash
+
+KEY = bytes(range(32))
+WITHOUT_IDS = {
+    "columns": ENTRY["columns"][1:],
+    "privacy": {"unit": "record", "relation": "replace_one"},
+}
+
+
+def test_the_hash_is_siphash():
+    """The vector of the paper (Aumasson, Bernstein 2012, appendix A), among other rows."""
+    rows = np.arange(45, dtype=np.uint8).reshape(3, 15)
+    found = siphash(rows, bytes(range(16)))
+    assert int(found[0]) == 0xA129CA6149BE45E5
+    assert int(siphash(rows[:1, :0], bytes(range(16)))[0]) == 0x726FDB47DD0E0E31
+    assert len({*found.tolist()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("7", "7.0", True),
+        ("007", "7", True),
+        ("Ada", "ada", True),
+        ("Zo\u00eb", "Zoe\u0308", True),
+        ("7", "8", False),
+        ("7.5", "7", False),
+        ("a", "b", False),
+    ],
+)
+def test_ids_have_one_notation(one, other, same):
+    assert (canonical_id(one) == canonical_id(other)) is same
+
+
+def test_the_key_decides_the_hashes():
+    values = np.random.Generator(np.random.PCG64(1)).normal(size=(100, 2))
+    one, other = (fingerprints.hash_rows(values, bytes([byte] * 16)) for byte in (1, 2))
+    assert not np.isin(one, other).any()
+    ids = pa.array(["a", "b"])
+    assert not np.isin(fingerprints.hash_ids(ids, b"1" * 32), fingerprints.hash_ids(ids, b"2" * 32)).any()
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    values = np.random.Generator(np.random.PCG64(1)).normal(size=(1000, 3))
+    whole = fingerprints.hash_rows(values, bytes(16))
+    monkeypatch.setattr(fingerprints, "BLOCK_ROWS", 7)
+    np.testing.assert_array_equal(fingerprints.hash_rows(values, bytes(16)), whole)
+
+
+def _table(park: Park) -> list[list[str]]:
+    return list(csv.reader((park.folder / "walks.csv").open()))
+
+
+def _write(park: Park, rows: list[list[str]]) -> None:
+    (park.folder / "walks.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+
+
+def _bytes(park: Park, change: Callable[[bytes], bytes]) -> None:
+    path = park.folder / "walks.csv"
+    path.write_bytes(change(path.read_bytes()))
+
+
+def _cells(park: Park, change: Callable[[str, str], str]) -> None:
+    header, *rows = _table(park)
+    changed = [[change(name, cell) for name, cell in zip(header, row, strict=True)] for row in rows]
+    _write(park, [header, *changed])
+
+
+def _to_parquet(park: Park, kind: pa.DataType) -> dict:
+    table = pa.csv.read_csv(park.folder / "walks.csv")
+    for name in ("east", "north"):
+        table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(kind))
+    pq.write_table(table, park.folder / "walks.csv")
+    return {"reader": {"format": "parquet"}}
+
+
+def _renamed_columns(park: Park) -> dict:
+    _bytes(park, lambda content: content.replace(b"east,north", b"x,y"))
+    columns = copy.deepcopy(ENTRY["columns"])
+    columns[1]["name"], columns[2]["name"] = "x", "y"
+    return {"columns": columns, "coordinates": ["x", "y"]}
+
+
+def _reordered_columns(park: Park) -> dict:
+    _write(park, [[row[3], row[2], row[1], row[0]] for row in _table(park)])
+    return {"coordinates": ["north", "east"]}
+
+
+def _without_attributes(park: Park) -> dict:
+    return {"columns": ENTRY["columns"][:3], "attributes": []}
+
+
+def _added_column(park: Park) -> dict:
+    header, *rows = _table(park)
+    _write(park, [[*header, "age"], *([*row, str(number)] for number, row in enumerate(rows))])
+    age = {**ENTRY["columns"][1], "name": "age", "lower": 0, "upper": 999}
+    return {"columns": [*ENTRY["columns"], age]}
+
+
+def _wider_bounds(park: Park) -> dict:
+    columns = copy.deepcopy(ENTRY["columns"])
+    columns[1]["upper"] = 9
+    return {"columns": columns}
+
+
+SAME_RECORDS = {
+    "blank line": lambda park: _bytes(park, lambda content: content + b"\n"),
+    "compressed": lambda park: _bytes(park, gzip.compress),
+    "byte-order mark and CR LF": lambda park: _bytes(
+        park, lambda content: b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n")
+    ),
+    "reordered rows": lambda park: _write(park, [_table(park)[0], *_table(park)[:0:-1]]),
+    "reordered columns": _reordered_columns,
+    "renamed columns": _renamed_columns,
+    "quoted": lambda park: _cells(park, lambda name, cell: f'"{cell}"'),
+    "numbers": lambda park: _cells(
+        park, lambda name, cell: f"{float(cell):+.9e}" if name in ("east", "north") else cell
+    ),
+    "row added": lambda park: _write(park, [*_table(park), ["newcomer", "0.5", "0.25", "no"]]),
+    "person removed": lambda park: _write(park, _table(park)[:-1]),
+    "one person left of many": lambda park: _write(
+        park,
+        [*_table(park)[:2], *([f"new-{n}", f"{n / 7:.6f}", f"{n / 9:.6f}", "no"] for n in range(30))],
+    ),
+    "parquet": lambda park: _to_parquet(park, pa.float64()),
+    "parquet of single precision": lambda park: _to_parquet(park, pa.float32()),
+    "without attributes": _without_attributes,
+    "added number column": _added_column,
+    "other bounds": _wider_bounds,
+}
+
+
+def _fingerprints(park: Park, entry: dict) -> Fingerprints:
+    path = park.folder / "walks.csv"
+    return fingerprint_records(path, file_sha256(path), Entry.model_validate({**ENTRY, **entry}), KEY)
+
+
+@pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids"])
+@pytest.mark.parametrize("change", SAME_RECORDS.values(), ids=SAME_RECORDS.keys())
+def test_the_same_records_have_the_same_fingerprints(park, change, ids):
+    kept = {} if ids else WITHOUT_IDS
+    before = _fingerprints(park, kept)
+    changed = change(park) or {}
+    if not ids and "columns" in changed:
+        changed["columns"] = [column for column in changed["columns"] if column["name"] != "who"]
+    after = _fingerprints(park, {**kept, **changed})
+    assert fingerprints.share_any(before.rows, after.rows)
+    assert fingerprints.share_any(before.persons, after.persons) is ids
+    assert before.overlaps(after)
+    assert (before.most, after.most) == ((1, 1) if ids else (None, None))
+
+
+def test_changed_places_of_known_persons_overlap_and_strangers_do_not(park):
+    before = _fingerprints(park, {})
+    _cells(park, lambda name, cell: f"{float(cell) / 2 + 1:.6f}" if name in ("east", "north") else cell)
+    moved, nameless = _fingerprints(park, {}), _fingerprints(park, WITHOUT_IDS)
+    assert before.overlaps(moved)
+    assert not before.overlaps(nameless)  # a limit: without ids, other values are other records
+    _cells(park, lambda name, cell: f"other-{cell}" if name == "who" else cell)
+    assert not before.overlaps(_fingerprints(park, {}))
+
+
+def test_a_file_without_ids_overlaps_with_the_same_records_with_ids(park):
+    assert _fingerprints(park, {}).overlaps(_fingerprints(park, WITHOUT_IDS))
+
+
+def test_the_largest_number_of_records_of_a_person_is_that_of_the_file(park):
+    _cells(park, lambda name, cell: f"p{int(cell.split('-')[1]) % 7}" if name == "who" else cell)
+    entry = {
+        "privacy": {"unit": "person", "person_column": "who", "max_records_per_person": 2},
+        "expected": {"rows": 300},
+    }
+    found = _fingerprints(park, entry)
+    assert len(found.persons) == 7
+    assert found.most == 43
+
+
+def test_the_bytes_of_a_fingerprint_file_restore_it(park):
+    found = _fingerprints(park, {})
+    restored = Fingerprints.from_bytes(found.to_bytes(), found.most)
+    np.testing.assert_array_equal(found.persons, restored.persons)
+    np.testing.assert_array_equal(found.rows, restored.rows)
+    assert restored.most == 1
+
+
+def test_a_raw_file_that_was_not_cleaned_is_refused(park):
+    entry, path = Entry.model_validate(ENTRY), park.folder / "walks.csv"
+    with pytest.raises(UserError, match="is not the file that walks was cleaned from"):
+        fingerprint_records(path, "ab" * 32, entry, KEY)
+    with pytest.raises(UserError, match="is missing"):
+        fingerprint_records(Path("nowhere.raw"), "ab" * 32, entry, KEY)
+
+
+LIMIT = {"release": {"limit_epsilon": 1.5, "limit_delta": 1e-5}}
+
+
+@pytest.mark.parametrize("name", ["blank line", "compressed", "reordered rows", "row added", "parquet"])
+def test_a_changed_file_does_not_reset_the_account(park, capsys, name):
+    park.write(config=LIMIT, entry=WITHOUT_IDS)
+    park.release(out="one")
+    entry = SAME_RECORDS[name](park) or {}
+    (park.folder / "catalog/walks.yaml").write_text(yaml.safe_dump({**ENTRY, **WITHOUT_IDS, **entry}))
+    said = park.refused(capsys, "release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "two")
+    assert "sum: ε = 2, δ = 0" in said
+    assert not (park.folder / "two").exists()
+
+
+def test_another_dataset_of_the_same_records_shares_the_account(park, capsys):
+    park.write(config={**LIMIT, "datasets": ["walks", "strolls"]})
+    (park.folder / "walks.csv").rename(park.folder / "strolls.csv")
+    source = {"kind": "file", "path": "strolls.csv"}
+    for name in ("walks", "strolls"):
+        entry = {**ENTRY, "name": name, "source": source}
+        (park.folder / f"catalog/{name}.yaml").write_text(yaml.safe_dump(entry))
+    park.release(out="one")
+    words = ("release", "strolls", "--mechanism", "grid", "--epsilon", "1", "--out", "two")
+    assert "walks, grid, " in park.refused(capsys, *words)
+
+
+def test_other_records_are_not_charged(park, capsys):
+    park.write(config=LIMIT)
+    park.release(out="one")
+    _cells(
+        park,
+        lambda name, cell: (
+            f"other-{cell}" if name == "who" else cell if name == "dog" else f"{float(cell) / 2:.6f}"
+        ),
+    )
+    capsys.readouterr()
+    park.release(out="two")
+    assert "this release: ε = 1, δ = 0" in capsys.readouterr().out
+
+
+PERSON_LEVEL = {
+    "privacy": {"unit": "person", "person_column": "who", "max_records_per_person": 2},
+    "expected": {"rows": 300, "persons": 150},
+}
+
+
+@pytest.mark.parametrize(
+    "order", [({}, PERSON_LEVEL), (PERSON_LEVEL, {})], ids=["record first", "person first"]
+)
+def test_releases_of_records_and_persons_are_refused_in_both_orders(park, capsys, order):
+    header, *rows = _table(park)
+    pairs = [[f"p{number // 2}", *row[1:]] for number, row in enumerate(rows)]
+    words = ["release", "walks", "--mechanism", "response", "--epsilon", "1", "--out"]
+    for entry in order:
+        park.write(config={"release": {"limit_epsilon": 2.5, "limit_delta": 1e-5}}, entry=entry)
+        _write(park, [header, *pairs])
+        if entry is order[0]:
+            cli.main([*words, "one"])
+    said = park.refused(capsys, *words, "two")
+    assert "sum: ε = 3, " in said
+    assert "ε = 2 × 1 = 2, δ = 0 (one person has up to 2 records)" in said
+
+
+def test_a_second_account_in_the_configuration_is_refused(park, capsys):
+    park.write(config={"release": {"limit_epsilon": 1.5, "accounts": "elsewhere"}})
+    words = ("release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "one")
+    assert "accounts is no longer a setting" in park.refused(capsys, *words)
+    assert not (park.folder / "elsewhere").exists()
+
+
+def test_no_id_and_no_number_is_in_the_account(park):
+    park.release(out="one")
+    content = b"".join(
+        path.read_bytes() for path in (park.folder / "releases/.spending").rglob("*") if path.is_file()
+    )
+    for who, east, *_ in _table(park)[1:]:
+        assert who.encode() not in content
+        assert east.encode() not in content
+        assert np.float64(east).tobytes() not in content
+        assert np.float32(east).tobytes() not in content or np.float32(east).tobytes().count(0) > 1
