@@ -44,15 +44,15 @@ CHANGES = (
         (
             RELEASING,
             "        number = account.begin(_account_entry(order), _largest_cost(order, rehearsal), limit)\n"
-            "        try:\n            made, model = _make_folder(order, records, place)\n",
-            "        try:\n            made, model = _make_folder(order, records, place)\n"
+            "        try:\n            made, model = _make_folder(order, records, place, key)\n",
+            "        try:\n            made, model = _make_folder(order, records, place, key)\n"
             "            number = account.begin(_account_entry(order), _largest_cost(order, rehearsal), limit)\n",
         ),
     ),
     change(
         "a release is put in place unverified",
         OF_BAD_DAYS + "::test_a_release_that_fails_verification_is_not_put_in_place",
-        (RELEASING, "    verify.verify(place)\n", ""),
+        (RELEASING, "    verify.verify(place, rehearsal=rehearsal)\n", ""),
     ),
     change(
         "the second accountant sees half of the Gaussian losses",
