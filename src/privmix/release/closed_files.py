@@ -97,7 +97,7 @@ def _refuse_constant(text: str) -> float:
 def _shortest(text: str) -> float:
     """Return the number. Refuse digits that its shortest form does not have."""
     value = float(text)
-    if len(text) > 30 or Decimal(text) != Decimal(repr(value)):
+    if len(text) > 30 or Decimal(text).as_tuple() != Decimal(repr(value)).as_tuple():
         raise ValueError("a number has more digits than it needs")
     return value
 
