@@ -119,7 +119,9 @@ def _fewer_events(model):
 def _other_weights(model):
     for units in ("normalised", "original"):
         weights = model[units]["weights"]
-        weights[:] = [1.0] if len(weights) == 1 else [weights[0] / 2, *weights[1:-1], weights[-1] + weights[0] / 2]
+        weights[:] = (
+            [1.0] if len(weights) == 1 else [weights[0] / 2, *weights[1:-1], weights[-1] + weights[0] / 2]
+        )
         model[units]["means"][0] = [value / 2 for value in model[units]["means"][0]]
 
 
@@ -164,10 +166,10 @@ def _reports(change=lambda table: table, metadata=None):
             metadata(info)
         info["reports"] = [table.num_rows]
         text = PrivateInfo.model_validate(info).model_dump_json().encode()
-        schema = table.schema.with_metadata(None)
+        schema = pa.schema(list(table.schema))
         names = [field.name for field in schema if field.type == pa.uint8()]
         with pq.ParquetWriter(path, schema, compression="none", use_dictionary=names or False) as writer:
-            writer.write_table(table.replace_schema_metadata(None))
+            writer.write_table(pa.table(table.columns, schema=schema))
             writer.add_key_value_metadata({b"privmix": text})
 
     return forge
@@ -177,6 +179,10 @@ def _first_row(table, name, value):
     values = table[name].combine_chunks()
     values = pa.concat_arrays([pa.array([value], type=values.type), values[1:]])
     return table.set_column(table.column_names.index(name), name, values)
+
+
+def _with_field_metadata(schema):
+    return schema.set(0, schema.field(0).with_metadata({"rows": str(SECRETS)}))
 
 
 def _gap(folder):
@@ -335,9 +341,7 @@ FORGERIES = {
         "grid", _parquet(lambda table: table.replace_schema_metadata({"rows": str(SECRETS)})), "metadata",
     ),
     "metadata of a column": (
-        "grid",
-        _parquet(lambda t: t.cast(pa.schema([t.schema.field(0).with_metadata({"r": str(SECRETS)}), t.schema.field(1)]))),
-        "metadata|rows are not",
+        "grid", _parquet(lambda table: table.cast(_with_field_metadata(table.schema))), "metadata|rows are not",
     ),
     "bytes between the columns of a Parquet file": ("grid", _gap, "no column"),
     "a comment in the page": ("grid", replaced(PAGE, "</body>", f"<!-- {SECRETS} -->\n</body>"), "is not the page"),
@@ -382,7 +386,10 @@ FORGERIES = {
 
 # These invent noisy numbers or public texts, and everything else follows from them.
 UNNOTICED = {
-    "another description of the data": ("grid", rebuilt(lambda m: m["about"].update(description=str(SECRETS)))),
+    "another description of the data": (
+        "grid",
+        rebuilt(lambda m: m["about"].update(description=str(SECRETS))),
+    ),
     "another title": ("grid", rebuilt(lambda m: m["domain"].update(title="Runs"))),
     "another mixture that a search may have found": ("grid", rebuilt(_other_weights)),
     "another seed of the synthetic rows": ("grid", rebuilt(lambda m: m["synthetic"].update(seed="0" * 32))),
@@ -485,7 +492,9 @@ def test_a_release_of_the_first_format_is_explained(forged):
         verify.verify(forged("grid", edited(older)))
 
 
-@pytest.mark.parametrize("name", ["a huge count", "a huge number of rows", "a huge number of iterations", "a huge file"])
+@pytest.mark.parametrize(
+    "name", ["a huge count", "a huge number of rows", "a huge number of iterations", "a huge file"]
+)
 def test_a_hostile_folder_needs_little_memory(forged, name):
     kind, change, _ = FORGERIES[name]
     folder = forged(kind, change)

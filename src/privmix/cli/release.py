@@ -22,7 +22,7 @@ from privmix.release.account import SpendingLimit
 from privmix.release.folder import CARD
 
 KEY = Path("data/.pseudonym.key")
-ORIGIN = "Not proven: anyone can sign. Get the public key of the curator from a source that you trust, and use --signer."
+ORIGIN = "Not proven: anyone can sign. Get the curator's public key from a source that you trust, and use --signer."
 
 
 def verify(arguments: argparse.Namespace) -> None:
@@ -34,8 +34,7 @@ def verify(arguments: argparse.Namespace) -> None:
         terminal.print_fields([("Origin", f"{ORIGIN} The folder names the key {verdict.signed_by}.")])
     terminal.print_heading("Checks")
     terminal.print_fields(
-        ("–" if check.startswith("Not checked") else "✓", check)  # noqa: RUF001
-        for check in verdict.checks
+        ("–" if check.startswith("Not checked") else "✓", check) for check in verdict.checks
     )
 
 

@@ -1,7 +1,7 @@
 """The model card: the guarantee of a release, its limits, its data and its use, for Markdown and for the page.
 
-It follows Mitchell et al. 2019, "Model cards for model reporting". It is a function of `model.json`, so `privmix verify`
-computes it again.
+It follows Mitchell et al. 2019, "Model cards for model reporting". It is a function of `model.json`, so `privmix
+verify` computes it again.
 """
 
 import re

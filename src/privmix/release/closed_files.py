@@ -43,11 +43,11 @@ def check_regular(path: Path, most: int) -> int:
 
 def read_limited(path: Path, most: int) -> bytes:
     """Return the content of a regular file of at most `most` bytes."""
-    check_regular(path, most)
+    size = check_regular(path, most)
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(handle, "rb") as stream:
-            return stream.read(most + 1)[:most]
+            return stream.read(size)
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); get the release again.") from error
 
@@ -117,7 +117,9 @@ def _plain(text: str) -> str:
     return repr(float(text)) if "." in text or "e" in text.lower() else text
 
 
-def open_parquet(path: Path, most: int, columns: Sequence[str], rows: int, keys: set[bytes]) -> pq.ParquetFile:
+def open_parquet(
+    path: Path, most: int, columns: Sequence[str], rows: int, keys: set[bytes]
+) -> pq.ParquetFile:
     """Open a Parquet file and refuse all but these columns, rows and metadata keys, uncompressed, without gaps."""
     size = check_regular(path, most)
     try:

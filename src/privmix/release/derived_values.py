@@ -1,8 +1,8 @@
 """Values that follow from the transcript: the mixture of some mechanisms, and all notes.
 
 The mixture follows if no random search lies between the last measurement and the model: `dp_em`, `dp_sgd`,
-`output_noise`, `posterior_sample` with `released: mean`, and `noisy_moments` without a wide mixture. The mixtures of the
-other mechanisms come from searches with randomness that is not published. They are checked by their form only.
+`output_noise`, `posterior_sample` with `released: mean`, and `noisy_moments` without a wide mixture. The mixtures of
+the other mechanisms come from searches with randomness that is not published. They are checked by their form only.
 """
 
 import re
@@ -124,8 +124,9 @@ def _shrunk_sum(
 
 def _moved_reference(mechanism: OutputNoise, entry: Entry, spec: Spec, budget: Budget) -> Mixture:
     shrunk, _ = _shrunk_sum(mechanism, entry, spec, budget)
-    moved = deviation.apply_deviation(_from_values(entry["reference"]), shrunk, LEAST_VARIANCE)
-    return project_to_box(*moved, spec)
+    about = _from_values(entry["reference"])
+    weights, means, covariances = deviation.apply_deviation(about, shrunk, LEAST_VARIANCE)
+    return project_to_box(weights, means, covariances, spec)
 
 
 def _measured(entry: Entry, spec: Spec, mechanism: Any, noise_multiplier: float) -> MomentMeasurement:

@@ -21,7 +21,9 @@ from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 from privmix.release.closed_files import read_limited
 
-FORMAT: Literal[2] = 2  # of `model.json`; 1 had no format number, no signature and no seed of the synthetic rows
+FORMAT: Literal[2] = (
+    2  # of `model.json`; 1 had no format number, no signature and no seed of the synthetic rows
+)
 MODEL, CARD, PAGE = "model.json", "MODEL_CARD.md", "release.html"
 CHECKSUMS, SIGNATURE = "checksums", "signature"
 SYNTHETIC_CSV, SYNTHETIC_PARQUET, REPORTS = "synthetic.csv", "synthetic.parquet", "reports.parquet"

@@ -37,7 +37,9 @@ def check_page(text: str, expected: Page, model: ReleasedModel) -> bool:
     pattern = re.escape(expected.text)
     for part in (expected.picture, expected.bitmap):
         if part is not None:
-            form = r"(<svg .*?</svg>)" if part is expected.picture else rf"({re.escape(DATA)}[A-Za-z0-9+/]*=*)"
+            form = (
+                r"(<svg .*?</svg>)" if part is expected.picture else rf"({re.escape(DATA)}[A-Za-z0-9+/]*=*)"
+            )
             pattern = pattern.replace(re.escape(part), form, 1)
     found = re.fullmatch(pattern, text, flags=re.DOTALL)
     if found is None:
@@ -59,7 +61,7 @@ def _compare_drawings(stated: str, expected: str, model: ReleasedModel) -> bool:
             return True
     elif model.drawn_with != importlib.metadata.version("matplotlib"):
         rest = ELEMENT.sub("", stated)
-        if len(stated) < 2 * len(expected) and re.fullmatch(r"[\w\s.,()°−·/%-]*", rest):  # noqa: RUF001
+        if len(stated) < 2 * len(expected) and re.fullmatch(r"[\w\s.,()°−·/%-]*", rest):
             return False
     raise UserError(f"{PAGE} shows another picture than model.json gives; do not publish it.")
 
@@ -140,12 +142,12 @@ def _unfilter_line(line: np.ndarray, above: np.ndarray, *, average: bool) -> Non
         if average:
             left = [(x + (a + b) // 2) & 255 for x, a, b in zip(row, left, over, strict=True)]
         else:
-            left = [
-                (x + _paeth(a, b, c)) & 255 for x, a, b, c in zip(row, left, over, corner, strict=True)
-            ]
+            left = [(x + _paeth(a, b, c)) & 255 for x, a, b, c in zip(row, left, over, corner, strict=True)]
         line[place], corner = left, over
 
 
 def _paeth(left: int, above: int, corner: int) -> int:
     guess = left + above - corner
-    return min((abs(guess - left), 0, left), (abs(guess - above), 1, above), (abs(guess - corner), 2, corner))[2]
+    return min(
+        (abs(guess - left), 0, left), (abs(guess - above), 1, above), (abs(guess - corner), 2, corner)
+    )[2]

@@ -119,7 +119,9 @@ def _demand(holds: bool, what: str) -> None:
 def _parameter(mechanism: Mechanism, key: str) -> Any:
     """Return the checked value of a parameter, which a configuration may name by its alias."""
     fields = type(mechanism).__pydantic_fields__
-    return getattr(mechanism, next(name for name, each in fields.items() if key in (name, each.validation_alias)))
+    return getattr(
+        mechanism, next(name for name, each in fields.items() if key in (name, each.validation_alias))
+    )
 
 
 def _is_plain(checked: Any, stated: Any) -> bool:
@@ -162,7 +164,9 @@ def mechanism_events(mechanism: Mechanism, spec: Spec, budget: Budget) -> list[E
         for_reference, multiplier = mechanism.noise_multipliers(spec, budget)
         start = [] if for_reference is None else reference_events(spec, for_reference)
         rate = mechanism.rate(spec)
-        step = Gaussian("gradient", multiplier) if rate == 1 else SampledGaussian("gradient", multiplier, rate)
+        step = (
+            Gaussian("gradient", multiplier) if rate == 1 else SampledGaussian("gradient", multiplier, rate)
+        )
         return [*start, *[step] * mechanism.steps]
     if isinstance(mechanism, OutputNoise):
         share = mechanism.reference_share

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from privmix.artefacts.fitted_model import Proportion
 from privmix.artefacts.io import numpy_column, to_arrow
 from privmix.artefacts.private import PrivateInfo, private_writer
 from privmix.errors import UserError
@@ -38,16 +39,16 @@ from privmix.release.folder import MOST_BYTES, REPORTS, ReleasedModel
 from privmix.release.public_plan import PublicPlan
 from privmix.release.transcripts import check_shape
 
-ROWS_PER_BYTE = 16  # a Parquet file of honest reports is never denser: one bit for each report, and some slack
+ROWS_PER_BYTE = (
+    16  # a Parquet file of honest reports is never denser: one bit for each report, and some slack
+)
 MOST_GROUPS = 4096
 TOLERANCE = 1e-9  # of a share: the same computation on another machine
 
 Columns = dict[str, np.ndarray]
 
 
-def check_reports(
-    folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_number: bool = False
-) -> bool:
+def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_number: bool = False) -> bool:
     """Check the file of reports. Return whether its bytes were compared with those that Privmix writes."""
     mechanism, path = plan.mechanism, folder / REPORTS
     assert isinstance(mechanism, LocalMechanism)
@@ -73,7 +74,9 @@ def check_reports(
 
 def _demand(holds: bool, what: str) -> None:
     if not holds:
-        raise UserError(f"{REPORTS} is not what the plan of the mechanism demands ({what}); do not publish it.")
+        raise UserError(
+            f"{REPORTS} is not what the plan of the mechanism demands ({what}); do not publish it."
+        )
 
 
 def _number_of_reports(path: Path) -> int:
@@ -126,7 +129,10 @@ def _read_info(file: pq.ParquetFile, model: ReleasedModel, plan: PublicPlan, row
     )
     if info != expected or len(info.asked) != 1:
         raise UserError(f"{REPORTS} and model.json do not state the same guarantee; do not publish them.")
-    _demand(isinstance(plan.mechanism, AdaptiveTreeResponse) or info.asked == [{}], "questions that it did not ask")
+    _demand(
+        isinstance(plan.mechanism, AdaptiveTreeResponse) or info.asked == [{}],
+        "questions that it did not ask",
+    )
     return info
 
 
@@ -179,7 +185,10 @@ def _check_values(
     if isinstance(mechanism, InputNoise):
         for axis in range(len(plan.spec.domain.axes)):
             steps = columns[f"y{axis}"].astype(np.float64) / STEP
-            _demand(bool(np.isfinite(steps).all()) and bool((steps == np.rint(steps)).all()), "the lattice of 2^-20")
+            _demand(
+                bool(np.isfinite(steps).all()) and bool((steps == np.rint(steps)).all()),
+                "the lattice of 2^-20",
+            )
     elif isinstance(mechanism, RandomizedResponse):
         oracle = mechanism.channel(plan.spec, own)[1]
         _demand(_are_valid(decode_reports(columns["cell"], oracle.report), oracle), "a report")
@@ -231,16 +240,16 @@ def _check_questions(rows: np.ndarray, plan: PublicPlan, own: Plan, asked: Mappi
         said.append(adaptive_tree_response.estimate_shares(partitions[turn], [reports], own))
 
 
+def _values(share: Proportion) -> list[float]:
+    return [share.estimate, share.standard_error, *share.exact, *share.normal, *share.chebyshev]
+
+
 def _check_proportions(columns: Columns, model: ReleasedModel, own: Plan) -> None:
     derived = attributes.proportions(columns, model.domain, own.attribute_epsilon, own.per_person)
     stated = model.proportions
     same = [(one.attribute, one.value) for one in derived] == [(one.attribute, one.value) for one in stated]
     for one, other in zip(derived, stated, strict=False):
-        numbers = [
-            (each.estimate, each.standard_error, *each.exact, *each.normal, *each.chebyshev)
-            for each in (one, other)
-        ]
-        same = same and np.allclose(*numbers, rtol=TOLERANCE, atol=TOLERANCE)
+        same = same and np.allclose(_values(one), _values(other), rtol=TOLERANCE, atol=TOLERANCE)
     if not same:
         raise UserError(f"the shares in model.json do not follow from {REPORTS}; do not publish them.")
 

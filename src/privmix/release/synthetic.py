@@ -19,7 +19,7 @@ import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -233,7 +233,13 @@ def to_table(columns: Mapping[str, np.ndarray]) -> pa.Table:
     )
 
 
-def write_csv(model: ReleasedModel, stream: TextIO) -> None:
+class TextStream(Protocol):
+    """Anything that text can be written to."""
+
+    def write(self, text: str, /) -> object: ...
+
+
+def write_csv(model: ReleasedModel, stream: TextStream) -> None:
     """Write the rows as CSV, with a header."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(model.synthetic.columns)

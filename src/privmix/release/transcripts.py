@@ -1,8 +1,8 @@
 """The transcript of a release: its keys, shapes and lattice, by the public plan, and nothing else.
 
-Every noisy number of a release is a whole number of steps of 2^-20 (`privacy.exact`). Numbers of a benchmark are not, so
-a benchmark model that calls itself a release is noticed. Some mechanisms store a number after a division by a public or
-measured number; the division is undone here, up to its rounding error.
+Every noisy number of a release is a whole number of steps of 2^-20 (`privacy.exact`). Numbers of a benchmark are not,
+so a benchmark model that calls itself a release is noticed. Some mechanisms store a number after a division by a
+public or measured number; the division is undone here, up to its rounding error.
 """
 
 import base64
@@ -60,12 +60,12 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan) -> None:
         components = {len(entry["counts"]) for entry in entries[1:] if isinstance(entry.get("counts"), list)}
         _demand(len(components) == 1 and max(components) <= spec.n_components, "the number of components")
         for entry in entries[1:]:
-            _moments(entry, {"stage": "moments"}, *components, spec)
+            _moments(entry, {"stage": "moments"}, max(components), spec)
     elif isinstance(mechanism, NoisyMoments):
         stages = moment_stages(mechanism.schedule(spec, budget, mechanism.relation(spec)))
         _demand(len(entries) == len(stages), "the number of measurements")
-        for entry, (label, components) in zip(entries, stages, strict=True):
-            _moments(entry, {"stage": label}, components, spec)
+        for entry, (label, number) in zip(entries, stages, strict=True):
+            _moments(entry, {"stage": label}, number, spec)
     elif isinstance(mechanism, DpEm):
         _demand(len(entries) == mechanism.iterations, "the number of iterations")
         size = spec.domain.rows if mechanism.relation(spec).size_is_public else 1
@@ -195,7 +195,9 @@ def _symmetric(value: Any, components: int, d: int) -> np.ndarray:
 
 
 def _em_iteration(entry: Entry, number: int, spec: Spec, size: int) -> None:
-    _demand(_only(entry, "iteration", "counts", "sums", "squares")["iteration"] == number, "iterations in order")
+    _demand(
+        _only(entry, "iteration", "counts", "sums", "squares")["iteration"] == number, "iterations in order"
+    )
     k, d = spec.n_components, len(spec.domain.axes)
     counts = numbers(entry["counts"], k)
     _demand(bool((counts >= 1).all()), "counts of at least 1")
@@ -244,7 +246,9 @@ def _posterior(entries: list[Entry], mechanism: PosteriorSample, spec: Spec) -> 
     _demand(isinstance(intervals, list) and len(intervals) == k, "an interval of each component")
     for component, interval in enumerate(intervals):
         _demand(isinstance(interval, dict), "an interval")
-        _demand(_only(interval, "component", "lower", "upper")["component"] == component, "components in order")
+        _demand(
+            _only(interval, "component", "lower", "upper")["component"] == component, "components in order"
+        )
         lower, upper = numbers(interval["lower"], d), numbers(interval["upper"], d)
         _demand(bool((lower <= upper).all()), "lower ends below upper ends")
         _inside(np.array([lower, upper]), spec)

@@ -44,7 +44,6 @@ from privmix.release.closed_files import (
     check_regular,
     is_same_file,
     open_parquet,
-    read_limited,
     read_text,
     same_writer,
 )
@@ -87,6 +86,7 @@ SECRET_KEYS = {
     "raw_sha256",
     "key",
 }
+BLOCK, OVERLAP = 1 << 22, 512  # bytes that are searched at a time
 LEAST_NAME = 5  # letters; shorter host and user names occur by chance
 TRACES = {
     "a path of a machine": rb"(?<![\w+/=.:-])/(?:home|root|tmp|Users|usr|var|mnt|opt|srv|scratch|work)/[\w.]"
@@ -137,6 +137,8 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
             f"{folder} is signed by {signed_by}, not by {trusted}: it does not come from the signer that you trust."
         )
     _check_form(folder, model)
+    for name in (*model.files, CHECKSUMS, SIGNATURE):
+        _check_traces(folder / name)
     plan = make_plan(model)
     _check_ledger(model, plan)
     _check_claim(model)
@@ -148,8 +150,6 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
     if model.local:
         whole_bytes &= check_reports(folder, model, plan, any_number=rehearsal)
     compared = _check_texts(folder, model)
-    for name in (*model.files, CHECKSUMS, SIGNATURE):
-        _check_traces(folder / name)
     checks = passed_checks(model, mixture=derived, whole_bytes=whole_bytes, picture=compared)
     if trusted is not None:
         checks = (f"The signature is of the key {trusted}.", *checks)
@@ -172,8 +172,9 @@ def _refuse_benchmark(folder: Path) -> None:
 def _holds(path: Path, words: bytes) -> bool:
     """Return whether the end of a file contains these words. The notice of a Parquet file is at its end."""
     with path.open("rb") as stream:
-        stream.seek(max(path.stat().st_size - MOST_BYTES[MODEL], 0))
-        return words in stream.read(MOST_BYTES[MODEL])
+        size = path.stat().st_size
+        stream.seek(max(size - MOST_BYTES[MODEL], 0))
+        return words in stream.read(min(size, MOST_BYTES[MODEL]))
 
 
 def _check_listing(folder: Path) -> None:
@@ -215,13 +216,13 @@ def _check_form(folder: Path, model: ReleasedModel) -> None:
             raise UserError(f"{MODEL} has the key {key!r}, which a release must not hold; do not publish it.")
     text = read_text(folder / MODEL, MOST_BYTES[MODEL])
     check_json(text, MODEL, indent=1)
-    for name, limit in (("about", None), ("domain", None), ("mechanism", None), ("notes", None)):
-        _check_strings(content[name], name, limit or LONGEST_TEXT)
+    for name in ("about", "domain", "mechanism", "notes"):
+        _check_strings(content[name], name)
     installed = importlib.metadata.version("privmix")
     if model.version != installed:
         raise UserError(
-            f"the release was made by Privmix {model.version[:20]}, and this is Privmix {installed}. Plans of mechanisms "
-            "and texts of cards may differ between versions; verify it with the version that made it."
+            f"the release was made by Privmix {model.version[:20]}, and this is Privmix {installed}. Plans of "
+            "mechanisms and texts of cards may differ between versions; verify it with the version that made it."
         )
     if not NAME.fullmatch(model.mechanism) or not NAME.fullmatch(model.domain.dataset):
         raise UserError(f"{MODEL}: the name of the mechanism or of the dataset is not valid.")
@@ -232,19 +233,19 @@ def _check_form(folder: Path, model: ReleasedModel) -> None:
     _check_domain(model)
 
 
-def _check_strings(value: Any, where: str, limit: int) -> None:
+def _check_strings(value: Any, where: str) -> None:
     """Refuse long texts, and letters that no reader sees."""
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, list):
         for inner in value:
-            _check_strings(inner, where, limit)
+            _check_strings(inner, where)
     elif isinstance(value, str):
         hidden = any(unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cs", "Cn") for letter in value)
-        if len(value) > limit or hidden:
+        if len(value) > LONGEST_TEXT or hidden:
             raise UserError(
-                f"{MODEL}: a text of {where} has more than {limit:,} letters, or invisible ones; shorten it in the "
-                "catalog entry."
+                f"{MODEL}: a text of {where} has more than {LONGEST_TEXT:,} letters, or invisible ones; shorten it "
+                "in the catalog entry."
             )
 
 
@@ -270,7 +271,9 @@ def _check_domain(model: ReleasedModel) -> None:
     except (ValueError, ArithmeticError) as error:
         raise UserError(f"{MODEL}: the public bounds of a coordinate are not valid.") from error
     for one, other in zip(derived, domain.axes, strict=True):
-        if not all(math.isclose(getattr(one, n), getattr(other, n), rel_tol=1e-12) for n in ("centre", "scale")):
+        if not all(
+            math.isclose(getattr(one, n), getattr(other, n), rel_tol=1e-12) for n in ("centre", "scale")
+        ):
             raise UserError(f"{MODEL}: the map into the unit ball does not follow from the public bounds.")
     shared = {share.attribute for share in model.proportions}
     known = {*(axis.name for axis in domain.axes), *shared}
@@ -278,7 +281,7 @@ def _check_domain(model: ReleasedModel) -> None:
     attributes = {attribute.name for attribute in domain.attributes}
     if set(made.columns) != known or len(set(names)) != len(names) or not attributes <= set(names):
         raise UserError(f"{MODEL}: the columns of the synthetic rows do not follow from the domain.")
-    if model.proportions and not model.local or not shared <= attributes or len(made.left_out) > 1000:
+    if (model.proportions and not model.local) or not shared <= attributes or len(made.left_out) > 1000:
         raise UserError(f"{MODEL} states shares that its mechanism does not measure.")
     if not 1 <= made.rows <= 2**40:
         raise UserError(f"{MODEL}: {made.rows} synthetic rows are not possible.")
@@ -408,7 +411,7 @@ class _DifferentError(Exception):
 
 
 def _check_synthetic(folder: Path, model: ReleasedModel) -> bool:
-    """Draw the synthetic rows again and compare both files. Return whether the bytes of the Parquet file were compared."""
+    """Draw the synthetic rows again and compare both files. Return whether the bytes of Parquet were compared."""
     made, text, parquet = model.synthetic, folder / SYNTHETIC_CSV, folder / SYNTHETIC_PARQUET
     if text.stat().st_size < 2 * made.rows:
         raise UserError(f"the synthetic files do not hold the {made.rows} rows that {MODEL} states.")
@@ -450,16 +453,21 @@ def _check_texts(folder: Path, model: ReleasedModel) -> bool:
 
 
 def _check_traces(path: Path) -> None:
-    content = read_limited(path, MOST_BYTES[path.name])
-    for what, pattern in TRACES.items():
-        found = re.search(pattern, content)
-        if found:
-            raise UserError(
-                f"{path} holds {what} ({found[0].decode(errors='replace')!r}); do not publish it."
-            )
-    for name in _own_names():
-        if re.search(rb"(?<![\w-])" + re.escape(name.encode()) + rb"(?![\w-])", content):
-            raise UserError(f"{path} holds the name of this machine or user ({name!r}); do not publish it.")
+    """Search a file for traces of the machine, in blocks that overlap."""
+    names = [rb"(?<![\w-])" + re.escape(name.encode()) + rb"(?![\w-])" for name in _own_names()]
+    patterns = [*TRACES.items(), *(("the name of this machine or user", name) for name in names)]
+    compiled = [(what, re.compile(pattern)) for what, pattern in patterns]
+    with path.open("rb") as stream:
+        window = stream.read(BLOCK)
+        first = 0
+        while window:
+            following = stream.read(BLOCK)
+            for what, pattern in compiled:
+                for found in pattern.finditer(window, first):
+                    if found.end() < len(window) or not following:  # else the next window decides
+                        words = found[0].decode(errors="replace")
+                        raise UserError(f"{path} holds {what} ({words!r}); do not publish it.")
+            window, first = (window[-OVERLAP:] + following, 1) if following else (b"", 0)
 
 
 def _own_names() -> Iterator[str]:
@@ -501,13 +509,19 @@ def passed_checks(
     if not model.local:
         found.insert(5, "All noisy numbers of the transcript lie on the lattice of releases.")
     else:
-        found.insert(5, "The reports have the columns and values of the mechanism; the shares follow from them.")
+        found.insert(
+            5, "The reports have the columns and values of the mechanism; the shares follow from them."
+        )
     if mixture:
         found.insert(6, "The mixture follows from the transcript.")
     else:
         found.append("Not checked: the mixture comes from a random search, so only its form was checked.")
     if not whole_bytes:
-        found.append("Not checked: another Parquet library wrote the files, so their values were compared, not bytes.")
+        found.append(
+            "Not checked: another Parquet library wrote the files, so their values were compared, not bytes."
+        )
     if not picture:
-        found.append("Not checked: another matplotlib drew the picture of the page, so only its form was checked.")
+        found.append(
+            "Not checked: another matplotlib drew the picture of the page, so only its form was checked."
+        )
     return tuple(found)
