@@ -1,6 +1,7 @@
 """`privmix verify` accepts the output of `privmix release` and refuses every change or addition."""
 
 import json
+import platform
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -130,7 +131,7 @@ SPOILED = {
 
 @pytest.mark.parametrize("what", SPOILED)
 def test_forbidden_content_is_refused_even_with_matching_checksums(copied, what, monkeypatch):
-    monkeypatch.setattr(verify.platform, "node", lambda: "workhorse17")
+    monkeypatch.setattr(platform, "node", lambda: "workhorse17")
     edit, said = SPOILED[what]
     assert said in _says(_edited(copied, edit))
 

@@ -10,24 +10,17 @@ invents these consistently is not noticed without the key of the curator. With `
 must be of that key: then the folder is as its holder made it.
 """
 
-import getpass
 import importlib.metadata
 import io
 import math
-import platform
 import re
 import tempfile
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE
-from privmix.catalog.entry import Column
-from privmix.clean.normalisation import axes_of_columns
 from privmix.errors import UserError
 from privmix.privacy.accounting import (
     Claim,
@@ -63,15 +56,16 @@ from privmix.release.folder import (
     checksums,
     read_release,
 )
+from privmix.release.model_form import check_domain, check_mixtures, check_strings
 from privmix.release.pictures import check_page
 from privmix.release.public_plan import PublicPlan, make_plan
 from privmix.release.report_files import check_reports
-from privmix.release.transcripts import check_transcript, numbers
+from privmix.release.traces import check_traces
+from privmix.release.transcripts import check_transcript
 
 SAME = 1e-6  # relative to ε: two computations of the same number agree to this
 CALIBRATED = 1e-5  # relative: the search for the least noise ends within 1e-6 of ε
 NOT_PROVEN = "internally consistent; origin not proven"
-LONGEST_TEXT = 5000
 MOST_FILES = 16
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 # Keys of benchmark files. The seed of the synthetic rows is public: see `release.synthetic`.
@@ -85,14 +79,6 @@ SECRET_KEYS = {
     "person",
     "raw_sha256",
     "key",
-}
-BLOCK, OVERLAP = 1 << 22, 512  # bytes that are searched at a time
-LEAST_NAME = 5  # letters; shorter host and user names occur by chance
-TRACES = {
-    "a path of a machine": rb"(?<![\w+/=.:-])/(?:home|root|tmp|Users|usr|var|mnt|opt|srv|scratch|work)/[\w.]"
-    rb"|(?<!\w)[A-Z]:\\{1,2}(?:Users|Windows|Documents|Program|Temp|temp|data|home)",
-    "a time of day": rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?<![\d:.])[0-2]?\d:[0-5]\d:[0-5]\d(?![\d:])",
-    "a seed": rb"(?i)(?<![a-z])seed['\"]?\s*[:=]\s*\d",
 }
 
 
@@ -138,12 +124,12 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
         )
     _check_form(folder, model)
     for name in (*model.files, CHECKSUMS, SIGNATURE):
-        _check_traces(folder / name)
+        check_traces(folder / name)
     plan = make_plan(model)
     _check_ledger(model, plan)
     _check_claim(model)
     check_transcript(model.transcript, plan)
-    _check_mixtures(model)
+    check_mixtures(model)
     derived = check_mixture(model, plan)
     check_notes(model, plan)
     whole_bytes = _check_synthetic(folder, model)
@@ -217,7 +203,7 @@ def _check_form(folder: Path, model: ReleasedModel) -> None:
     text = read_text(folder / MODEL, MOST_BYTES[MODEL])
     check_json(text, MODEL, indent=1)
     for name in ("about", "domain", "mechanism", "notes"):
-        _check_strings(content[name], name)
+        check_strings(content[name], name)
     installed = importlib.metadata.version("privmix")
     if model.version != installed:
         raise UserError(
@@ -230,61 +216,7 @@ def _check_form(folder: Path, model: ReleasedModel) -> None:
         raise UserError(f"{MODEL}: drawn_with is not a version of matplotlib.")
     if len(model.about.bound_reasons) != len(model.domain.axes):
         raise UserError(f"{MODEL}: about.bound_reasons does not have one reason for each coordinate.")
-    _check_domain(model)
-
-
-def _check_strings(value: Any, where: str) -> None:
-    """Refuse long texts, and letters that no reader sees."""
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    if isinstance(value, list):
-        for inner in value:
-            _check_strings(inner, where)
-    elif isinstance(value, str):
-        hidden = any(unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cs", "Cn") for letter in value)
-        if len(value) > LONGEST_TEXT or hidden:
-            raise UserError(
-                f"{MODEL}: a text of {where} has more than {LONGEST_TEXT:,} letters, or invisible ones; shorten it "
-                "in the catalog entry."
-            )
-
-
-def _check_domain(model: ReleasedModel) -> None:
-    """Check that the map into the unit ball follows from the public bounds, and the columns from the domain."""
-    domain, made = model.domain, model.synthetic
-    try:
-        columns = [
-            Column(
-                name=axis.name,
-                description=axis.description,
-                type="number",
-                unit=axis.unit,
-                geographic=axis.geographic,
-                lower=axis.lower,
-                upper=axis.upper,
-                bound_reason="public",
-                resolution=axis.resolution,
-            )
-            for axis in domain.axes
-        ]
-        derived = axes_of_columns(columns, domain.dataset)
-    except (ValueError, ArithmeticError) as error:
-        raise UserError(f"{MODEL}: the public bounds of a coordinate are not valid.") from error
-    for one, other in zip(derived, domain.axes, strict=True):
-        if not all(
-            math.isclose(getattr(one, n), getattr(other, n), rel_tol=1e-12) for n in ("centre", "scale")
-        ):
-            raise UserError(f"{MODEL}: the map into the unit ball does not follow from the public bounds.")
-    shared = {share.attribute for share in model.proportions}
-    known = {*(axis.name for axis in domain.axes), *shared}
-    names = [*made.columns, *made.left_out]
-    attributes = {attribute.name for attribute in domain.attributes}
-    if set(made.columns) != known or len(set(names)) != len(names) or not attributes <= set(names):
-        raise UserError(f"{MODEL}: the columns of the synthetic rows do not follow from the domain.")
-    if (model.proportions and not model.local) or not shared <= attributes or len(made.left_out) > 1000:
-        raise UserError(f"{MODEL} states shares that its mechanism does not measure.")
-    if not 1 <= made.rows <= 2**40:
-        raise UserError(f"{MODEL}: {made.rows} synthetic rows are not possible.")
+    check_domain(model)
 
 
 def _check_ledger(model: ReleasedModel, plan: PublicPlan) -> None:
@@ -362,31 +294,6 @@ def recompute_claim(events: list[Event], delta: float, theorem: Theorem) -> Clai
     return account(events, delta, theorem)
 
 
-def _check_mixtures(model: ReleasedModel) -> None:
-    """Check the form of the mixture, and that it is the same in both systems of units."""
-    size, d = len(model.normalised.weights), len(model.domain.axes)
-    if not 1 <= size <= max(model.components):
-        raise UserError(f"{MODEL}: the mixture has {size} components, more than requested, or none.")
-    for part in (model.normalised, model.original):
-        weights, covariances = numbers(part.weights, size), numbers(part.covariances, size, d, d)
-        numbers(part.means, size, d)
-        least = np.linalg.eigvalsh(covariances)[:, 0]
-        if (weights < 0).any() or abs(weights.sum() - 1) > 1e-9 or not (least > 0).all():
-            raise UserError(f"{MODEL}: the mixture is no mixture: check its weights and covariances.")
-        if not np.allclose(covariances, covariances.transpose(0, 2, 1), rtol=1e-9, atol=1e-300):
-            raise UserError(f"{MODEL}: a covariance of the mixture is not symmetric.")
-    axes = model.domain.axes
-    centre, scale = (np.array([getattr(axis, name) for axis in axes]) for name in ("centre", "scale"))
-    back, original = model.normalised.mixture.restore(centre, scale), model.original.mixture
-    width = np.array([axis.upper - axis.lower for axis in axes])
-    same = np.array_equal(back.weights, original.weights)
-    same = same and bool((np.abs(back.means - original.means) <= 1e-12 * (width + np.abs(centre))).all())
-    if not same or not np.allclose(back.covariances, original.covariances, rtol=1e-12, atol=0):
-        raise UserError(
-            f"{MODEL}: the mixture in original units is not the mixture in the unit ball; do not publish it."
-        )
-
-
 class _Comparison(io.TextIOBase):
     """A text stream that compares what is written to it with a file."""
 
@@ -450,35 +357,6 @@ def _check_texts(folder: Path, model: ReleasedModel) -> bool:
             f"{MODEL} guarantees {card.guarantee(model)}."
         )
     return check_page(read_text(folder / PAGE, MOST_BYTES[PAGE]), page.render(model), model)
-
-
-def _check_traces(path: Path) -> None:
-    """Search a file for traces of the machine, in blocks that overlap."""
-    names = [rb"(?<![\w-])" + re.escape(name.encode()) + rb"(?![\w-])" for name in _own_names()]
-    patterns = [*TRACES.items(), *(("the name of this machine or user", name) for name in names)]
-    compiled = [(what, re.compile(pattern)) for what, pattern in patterns]
-    with path.open("rb") as stream:
-        window = stream.read(BLOCK)
-        first = 0
-        while window:
-            following = stream.read(BLOCK)
-            for what, pattern in compiled:
-                for found in pattern.finditer(window, first):
-                    if found.end() < len(window) or not following:  # else the next window decides
-                        words = found[0].decode(errors="replace")
-                        raise UserError(f"{path} holds {what} ({words!r}); do not publish it.")
-            window, first = (window[-OVERLAP:] + following, 1) if following else (b"", 0)
-
-
-def _own_names() -> Iterator[str]:
-    """Yield the host and user names that would show where a release was made, except common words."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = ""
-    for name in (platform.node(), user):
-        if len(name) >= LEAST_NAME and name not in ("localhost", "runner", "ubuntu", "admin"):
-            yield name
 
 
 def _keys(value: Any) -> Iterator[str]:
