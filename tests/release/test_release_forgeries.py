@@ -381,6 +381,12 @@ FORGERIES = {
     "a huge file": ("grid", _huge, "bytes"),
     "a huge count": ("moments", edited(_many_events), "public plan"),
     "a huge number of rows": ("grid", edited(_many_rows), "do not hold"),
+    "values of another type": (
+        "moments", edited(lambda m: m["privacy"].update(ledger=[{"kind": 1}])), "public plan|no release",
+    ),
+    "a domain of no width": (
+        "grid", edited(lambda m: m["domain"]["axes"][0].update(lower=5.0)), "not valid|unit ball",
+    ),
     "a huge number of iterations": ("moments", edited(_many_steps), "at most"),
 }  # fmt: skip
 

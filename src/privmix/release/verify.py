@@ -109,8 +109,18 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
 
     A rehearsal has reports of a few made-up records, so their number is not checked.
     """
-    folder = Path(folder)
     trusted = None if signer is None else signing.read_signer(signer)
+    try:
+        return _inspect(Path(folder), trusted, rehearsal)
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(
+            f"{folder} holds values that no release has ({type(error).__name__}); do not publish it."
+        ) from error
+
+
+def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     _refuse_benchmark(folder)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give a folder that `privmix release` has written.")
