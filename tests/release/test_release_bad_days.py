@@ -13,7 +13,7 @@ from walks_park import ENTRY
 from privmix import cli
 from privmix.pipeline.stages import release
 from privmix.privacy.exact import ExactNoise
-from privmix.release import card, make, verify
+from privmix.release import make, verify
 from privmix.release import synthetic as rows
 
 COMMON = ("release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "out")
@@ -239,14 +239,16 @@ def test_a_full_disk_under_the_account_stops_before_the_noise(park, capsys, monk
 
 
 def test_a_release_that_fails_verification_is_not_put_in_place(park, capsys, monkeypatch):
-    calls = []
+    calls, original = [], rows.write_rows
 
-    def spoiled(model, *arguments):
-        calls.append(model)
-        return card.guarantee(model) if len(calls) == 1 else "no guarantee"
+    def spoiled(model, parquet, text):
+        original(model, parquet, text)
+        calls.append(text)
+        if len(calls) == 2:  # the first is the rehearsal
+            text.write_text(text.read_text() + "1.0,2.0\n")
 
-    monkeypatch.setattr(make.page, "render", spoiled)
-    assert "does not state the guarantee" in park.refused(capsys, *COMMON)
+    monkeypatch.setattr(rows, "write_rows", spoiled)
+    assert "the synthetic rows are not" in park.refused(capsys, *COMMON)
     assert _nothing_in_place(park)
     assert len(park.lines) == 1
 

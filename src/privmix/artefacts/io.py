@@ -246,9 +246,9 @@ def write_table(path: Path, table: pa.Table, info: Artefact) -> None:
         writer.add_key_value_metadata(PARQUET_SEAL)
 
 
-def read_table(path: Path, *, sealed: bool = True) -> pa.Table:
+def read_table(path: Path) -> pa.Table:
     """Read a Parquet file of this project. Raise `UserError` if it is damaged or from elsewhere."""
-    with check_seal(path) if sealed else _refuse_unreadable(path):
+    with check_seal(path):
         table = pq.ParquetFile(path).read()
     _require_metadata(table.schema, path)
     return table
@@ -260,14 +260,6 @@ def read_schema(path: Path) -> pa.Schema:
         schema = file.schema_arrow.with_metadata(file.metadata.metadata)
     _require_metadata(schema, path)
     return schema
-
-
-@contextlib.contextmanager
-def _refuse_unreadable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as Parquet ({error}); {REMEDY}.") from error
 
 
 def _require_metadata(schema: pa.Schema, path: Path) -> None:

@@ -35,10 +35,10 @@ class PrivateInfo(MechanismFile):
 
 
 @contextlib.contextmanager
-def private_writer(path: Path) -> Iterator["PrivateWriter"]:
+def private_writer(path: Path, compression: str = "zstd") -> Iterator["PrivateWriter"]:
     """Open a private Parquet for writing in parts. The file appears only if the block succeeds."""
     with sealed_write(path) as temporary:
-        writer = PrivateWriter(temporary)
+        writer = PrivateWriter(temporary, compression)
         yield writer
         writer.close()
 
@@ -46,8 +46,9 @@ def private_writer(path: Path) -> Iterator["PrivateWriter"]:
 class PrivateWriter:
     """Writes rows of reports, and the metadata of the file at the end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, compression: str = "zstd") -> None:
         self._path = path
+        self._compression = compression
         self.folder = path.parent
         self._writer: pq.ParquetWriter | None = None
         self.info: PrivateInfo | None = None  # must be set before `close`
@@ -62,7 +63,7 @@ class PrivateWriter:
             self._writer = pq.ParquetWriter(
                 self._path,
                 table.schema,
-                compression="zstd",
+                compression=self._compression,
                 use_dictionary=[name for name, size in numbers.items() if size == 1] or False,
                 column_encoding=split or None,
             )

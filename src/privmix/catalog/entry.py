@@ -141,8 +141,9 @@ class PrivacyUnit(CatalogModel):
     def rows_are_public(self) -> bool:
         """Whether all neighbouring datasets have the same number of rows, so that it is public.
 
-        Rows that cannot be read are left out. So the number of records also shows how many rows were readable, which
-        the guarantee does not protect (`Neighbours`).
+        Rows that cannot be read are left out, and the number of the others is public. So the guarantee holds for two
+        raw files that differ in one row, if that row is readable in both files or in none: then the records are
+        neighbours or equal. It does not hide whether a row was readable; the model card says so (`Neighbours`).
         """
         return self.unit == "record" and self.relation == "replace_one"
 

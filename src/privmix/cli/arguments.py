@@ -34,7 +34,7 @@ RELEASE = """
     Fit one private model to a dataset and write a folder that you can publish.
 
     The folder holds the model, its model card, an HTML page, synthetic rows (CSV
-    and Parquet) and checksums. With a local mechanism, it also holds the
+    and Parquet), checksums and a signature. With a local mechanism, it also holds the
     randomised reports of the records. The noise comes from the operating system,
     so a release cannot be repeated. The command audits the run before it writes
     the folder.
@@ -45,12 +45,17 @@ RELEASE = """
     configuration.
 """
 VERIFY = """
-    Check that a folder is a complete release and that its ledger adds up to its claim.
+    Check that a folder is a complete release that agrees with itself.
 
-    The command checks the files and their checksums, computes (ε, δ) from the
-    ledger with two independent accountants, and searches the files for machine
-    names, times of day and seeds. It needs no records and writes nothing. The exit
-    status is 0 if every check passes, and 1 otherwise.
+    The command computes again what follows from other parts of the folder: the
+    ledger from the public plan of the mechanism, (ε, δ) from the ledger with two
+    accountants, the synthetic rows from the model and their seed, the model card
+    and the page. It refuses everything that has another form than a release. It
+    lists what was checked. It needs no records and changes nothing.
+
+    With --signer it also proves that the holder of that key made the folder.
+    Without it, someone may have invented a folder that agrees with itself. The
+    exit status is 0 if every check passes, and 1 otherwise.
 """
 BROWSE = """
     List, show and check the datasets of the catalog, or write them as a page.
@@ -180,6 +185,11 @@ def _add_verify(commands: "SubParsers") -> None:
         "privmix verify releases/mpls_stops/noisy_tree/eps-1",
     )  # fmt: skip
     verify.add_argument("folder", type=Path, metavar="DIR", help="folder that 'privmix release' has written")
+    verify.add_argument(
+        "--signer", metavar="KEY",
+        help="public key of the curator, as 64 hexadecimal digits or as a file that holds them (default: none; the "
+        "origin is then not proven)",
+    )  # fmt: skip
     verify.set_defaults(call=_lazy("release", "verify"))
 
 

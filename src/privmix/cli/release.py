@@ -17,21 +17,26 @@ from privmix.pipeline import plan
 from privmix.pipeline.release import ReleasePaths, release_dataset
 from privmix.pipeline.runner import restrict_new_files
 from privmix.privacy.accounting import Budget
-from privmix.release import summary
+from privmix.release import signing, summary
 from privmix.release import verify as verification
 from privmix.release.charges import SpendingLimit
 from privmix.release.folder import CARD
 
 KEY = Path("data/.pseudonym.key")
+ORIGIN = "Not proven: anyone can sign. Get the curator's public key from a source that you trust, and use --signer."
 
 
 def verify(arguments: argparse.Namespace) -> None:
     """Verify a release folder and print its claim and the checks that passed."""
-    model = verification.verify(arguments.folder)
-    terminal.print_success(f"{arguments.folder} is a valid release.")
-    terminal.print_fields(summary.describe_release(model, arguments.folder))
+    verdict = verification.inspect(arguments.folder, arguments.signer)
+    terminal.print_success(f"{arguments.folder}: {verdict.summary}.")
+    terminal.print_fields(summary.describe_release(verdict.model, arguments.folder))
+    if not verdict.origin_proven:
+        terminal.print_fields([("Origin", f"{ORIGIN} The folder names the key {verdict.signed_by}.")])
     terminal.print_heading("Checks")
-    terminal.print_fields(("✓", check) for check in verification.passed_checks(model))
+    terminal.print_fields(
+        ("–" if check.startswith("Not checked") else "✓", check) for check in verdict.checks
+    )
 
 
 def make(arguments: argparse.Namespace) -> None:
@@ -77,8 +82,11 @@ def make(arguments: argparse.Namespace) -> None:
     facts = release_dataset(job, wanted)
     terminal.print_success(f"Released {arguments.dataset}; the release passed all checks of privmix verify.")
     terminal.print_fields(facts)
+    signer = signing.check_signature(wanted.output)
+    terminal.print_fields([("Signed by", f"{signer} (publish this key apart from the folder)")])
     terminal.print_next(
-        f"read {wanted.output / CARD}, then publish the folder. Anyone can check it: privmix verify {wanted.output}"
+        f"read {wanted.output / CARD}, then publish the folder. Anyone can check it: privmix verify {wanted.output} "
+        f"--signer {signer}"
     )
 
 

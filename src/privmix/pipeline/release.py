@@ -7,7 +7,7 @@ from privmix.artefacts.clean import read_clean
 from privmix.catalog.entry import load_entry
 from privmix.errors import UserError
 from privmix.mechanisms.run import MechanismJob
-from privmix.release import records, summary
+from privmix.release import records, signing, summary
 from privmix.release.account import Account
 from privmix.release.charges import SpendingLimit
 from privmix.release.fingerprints import fingerprint_records
@@ -37,10 +37,10 @@ def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> list[Fact]:
     if rows < 1:
         raise UserError(f"--synthetic {rows}: give at least one synthetic row.")
     order = ReleaseOrder(entry, job, domain, rows)
-    account = Account()
+    account, key = Account(), signing.load_or_create_key()
     fingerprints = fingerprint_records(wanted.raw, clean.info.raw_sha256, entry, account.key)
     model, booking = make_release(
-        order, records.all_records(clean), fingerprints, account, wanted.limit, wanted.output
+        order, records.all_records(clean), fingerprints, account, key, wanted.limit, wanted.output
     )
     return [
         *summary.describe_release(model, wanted.output),

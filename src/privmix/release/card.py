@@ -1,16 +1,24 @@
 """The model card: the guarantee of a release, its limits, its data and its use, for Markdown and for the page.
 
-It follows Mitchell et al. 2019, "Model cards for model reporting". Only public and released values enter.
+It follows Mitchell et al. 2019, "Model cards for model reporting". It is a function of `model.json`, so `privmix
+verify` computes it again.
 """
 
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from privmix.catalog.entry import Entry, hide_password
 from privmix.mechanisms import registry
-from privmix.release.folder import CHECKSUMS, MODEL, REPORTS, SYNTHETIC_CSV, SYNTHETIC_PARQUET, ReleasedModel
+from privmix.release.account import LIMITS
+from privmix.release.folder import (
+    CHECKSUMS,
+    MODEL,
+    REPORTS,
+    SIGNATURE,
+    SYNTHETIC_CSV,
+    SYNTHETIC_PARQUET,
+    ReleasedModel,
+)
 from privmix.report.format import TRUST, count, listing, neighbours, odds, plain
 from privmix.report.ledger import claim, group, theorem
 
@@ -42,7 +50,7 @@ def lead(model: ReleasedModel) -> str:
 
 
 def guarantee(model: ReleasedModel) -> str:
-    """Return the formal statement of the guarantee. `privmix verify` searches for it in the card and the page."""
+    """Return the formal statement of the guarantee."""
     privacy = model.privacy
     return (
         f"{claim(privacy).rstrip(',')}, for {neighbours(privacy.unit, privacy.relation, privacy.within_m)} "
@@ -50,13 +58,13 @@ def guarantee(model: ReleasedModel) -> str:
     )
 
 
-def sections(model: ReleasedModel, entry: Entry) -> tuple[CardSection, ...]:
+def sections(model: ReleasedModel) -> tuple[CardSection, ...]:
     """Return all sections of the card. The first two, guarantee and limits, are the first screen of the page."""
     return (
         CardSection("What is promised", tuple(_guarantee(model))),
-        CardSection("What it does not protect", tuple(_unprotected(model, entry))),
+        CardSection("What it does not protect", tuple(_unprotected(model))),
         CardSection("Intended use", tuple(_use(model))),
-        CardSection("Data", tuple(_data(model, entry))),
+        CardSection("Data", tuple(_data(model))),
         CardSection("Mechanism", tuple(_mechanism(model))),
         CardSection("Ledger", tuple(_ledger(model))),
         CardSection("What was audited", tuple(_audited(model))),
@@ -65,10 +73,10 @@ def sections(model: ReleasedModel, entry: Entry) -> tuple[CardSection, ...]:
     )
 
 
-def markdown(model: ReleasedModel, parts: Sequence[CardSection]) -> str:
+def markdown(model: ReleasedModel) -> str:
     """Return the card as the text of `MODEL_CARD.md`."""
     blocks = [f"# {title(model)}", lead(model), model.notice]
-    for part in parts:
+    for part in sections(model):
         blocks.append(f"## {part.title}")
         blocks.append("\n".join(f"- {line}" for line in part.lines))
     return "\n\n".join(blocks) + "\n"
@@ -102,28 +110,30 @@ def _guarantee(model: ReleasedModel) -> list[str]:
     return lines
 
 
-def _data(model: ReleasedModel, entry: Entry) -> list[str]:
-    public = (
-        "public number" if entry.privacy.rows_are_public else "publicly expected; the true number is private"
-    )
+def _rows_are_public(model: ReleasedModel) -> bool:
+    return model.domain.unit == "record" and model.domain.relation == "replace_one"
+
+
+def _data(model: ReleasedModel) -> list[str]:
+    about, domain = model.about, model.domain
+    public = "public number" if _rows_are_public(model) else "publicly expected; the true number is private"
     if model.local:
         public = "publicly expected; anyone with the reports can count them"
-    licence = hide_password(entry.licence.url)
     lines = [
-        entry.description,
-        f"{count(model.domain.rows, 'record')} ({public}). The release uses all records.",
-        f"Licence of the data: {entry.licence.spdx}{f' ({licence})' if licence else ''}.",
+        about.description,
+        f"{count(domain.rows, 'record')} ({public}). The release uses all records.",
+        f"Licence of the data: {about.licence}{f' ({about.licence_url})' if about.licence_url else ''}.",
     ]
-    lines += [f"Cite: {entry.citation}"] if entry.citation else []
-    lines += [f"Homepage: {hide_password(entry.homepage)}"] if entry.homepage else []
-    for axis, column in zip(model.domain.axes, map(entry.column, entry.coordinates), strict=True):
+    lines += [f"Cite: {about.citation}"] if about.citation else []
+    lines += [f"Homepage: {about.homepage}"] if about.homepage else []
+    for axis, reason in zip(domain.axes, about.bound_reasons, strict=True):
         unit = f" {axis.unit}" if axis.unit else ""
         lines.append(
-            f"`{axis.name}`: {column.description.rstrip('.')}. Public bounds: {axis.lower:g} to {axis.upper:g}{unit} "
-            f"({column.bound_reason.rstrip('.')}); values outside are clipped. "
+            f"`{axis.name}`: {axis.description.rstrip('.')}. Public bounds: {axis.lower:g} to {axis.upper:g}{unit} "
+            f"({reason.rstrip('.')}); values outside are clipped. "
             f"Resolution: {axis.resolution:g}{unit}."
         )
-    return [*lines, *entry.caveats]
+    return [*lines, *about.caveats]
 
 
 def _mechanism(model: ReleasedModel) -> list[str]:
@@ -178,16 +188,18 @@ def _audited(model: ReleasedModel) -> list[str]:
         f"{replayed} No noisy number depended on one {model.privacy.unit} by more than the ledger states, nothing "
         "else left the mechanism, and the noise had the claimed size and shape. The recording is deleted.",
         "All released noisy numbers lie on the lattice, so their low bits reveal nothing.",
-        "`privmix verify` computes the claim again from the ledger, with two independent accountants.",
+        "`privmix verify` computes the claim again from the ledger, with two independent accountants, and compares "
+        "the ledger with the public plan of the mechanism.",
     ]
 
 
-def _unprotected(model: ReleasedModel, entry: Entry) -> list[str]:
+def _unprotected(model: ReleasedModel) -> list[str]:
     privacy = model.privacy
     lines = [
         "Facts about the whole population. The model shows what holds for many people, and such a fact can be applied "
         "to anyone, also to people who are not in the data.",
-        "Several releases together. Each further release of the same records adds its own ε to this one.",
+        "Several releases together. Each further release of the same records adds its own ε to this one. "
+        f"{LIMITS}",
     ]
     if privacy.unit == "record":
         lines.append(
@@ -196,7 +208,7 @@ def _unprotected(model: ReleasedModel, entry: Entry) -> list[str]:
         )
     if privacy.relation == "replace_one":
         lines.append(f"The number of {privacy.unit}s, and the fact that someone is in the data.")
-    if model.local or entry.privacy.rows_are_public:
+    if model.local or _rows_are_public(model):
         lines.append(
             "Whether a row was readable. Rows with missing or invalid values are left out, so the public number of "
             f"{'reports' if model.local else 'records'} shows how many were readable."
@@ -205,7 +217,7 @@ def _unprotected(model: ReleasedModel, entry: Entry) -> list[str]:
         lines.append("The rough area of a record. Only nearby places are hidden among each other.")
     if not privacy.randomises_records:
         lines.append("Anything from the curator. The curator holds the original records and must be trusted.")
-    return [*lines, *([entry.privacy.note] if entry.privacy.note else [])]
+    return [*lines, *([model.about.privacy_note] if model.about.privacy_note else [])]
 
 
 def _use(model: ReleasedModel) -> list[str]:
@@ -222,7 +234,8 @@ def _synthetic(model: ReleasedModel) -> list[str]:
     lines = [
         f"{count(made.rows, 'row')} drawn from the model, with the columns "
         f"{listing([f'`{name}`' for name in made.columns])} in the units of the source, clipped to the public bounds. "
-        "Drawing them costs no privacy, and no row is copied from the data."
+        "Drawing them costs no privacy, and no row is copied from the data. They follow from the model and the "
+        f"published seed `{made.seed}`, so anyone can draw the same rows again."
     ]
     attributes = [attribute.name for attribute in model.domain.attributes if attribute.name in made.columns]
     if attributes:
@@ -244,6 +257,7 @@ def _files(model: ReleasedModel) -> list[str]:
         "`privmix.release.folder.read_release(folder).original.mixture.to_sklearn()` returns a scikit-learn estimator.",
         f"`{SYNTHETIC_PARQUET}` and `{SYNTHETIC_CSV}`: the same synthetic rows.",
         f"`{CHECKSUMS}`: checksums of all files; check them with `sha256sum --check {CHECKSUMS}`.",
+        f"`{SIGNATURE}`: the curator's signature of the checksums; check it with `privmix verify --signer KEY`.",
     ]
     if model.local:
         lines.insert(

@@ -9,11 +9,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import Proportion
@@ -21,12 +21,28 @@ from privmix.artefacts.io import Artefact, describe_problem
 from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
+from privmix.release.closed_files import read_limited
 
-MODEL, CARD, PAGE, CHECKSUMS = "model.json", "MODEL_CARD.md", "release.html", "checksums"
+FORMAT: Literal[2] = (
+    2  # of `model.json`; 1 had no format number, no signature and no seed of the synthetic rows
+)
+MODEL, CARD, PAGE = "model.json", "MODEL_CARD.md", "release.html"
+CHECKSUMS, SIGNATURE = "checksums", "signature"
 SYNTHETIC_CSV, SYNTHETIC_PARQUET, REPORTS = "synthetic.csv", "synthetic.parquet", "reports.parquet"
 SPARE = 3  # times the expected size of a release must be free: temporary files need space too
 LEAST_SPACE = 32 << 20  # bytes
 TIMESTAMP = ".snakemake_timestamp"  # an empty file that Snakemake adds to an output folder
+MEBIBYTE = 1 << 20
+MOST_BYTES = {
+    MODEL: 64 * MEBIBYTE,
+    CARD: MEBIBYTE,
+    PAGE: 16 * MEBIBYTE,
+    CHECKSUMS: 4096,
+    SIGNATURE: 4096,
+    SYNTHETIC_CSV: 8192 * MEBIBYTE,
+    SYNTHETIC_PARQUET: 4096 * MEBIBYTE,
+    REPORTS: 4096 * MEBIBYTE,
+}
 
 
 class Gaussians(Artefact):
@@ -51,9 +67,23 @@ class Gaussians(Artefact):
         return Mixture(np.array(self.weights), np.array(self.means), np.array(self.covariances))
 
 
-class Synthetic(Artefact):
-    """The size and columns of the synthetic rows."""
+class DatasetDescription(Artefact):
+    """The public texts of the catalog entry that the model card shows."""
 
+    description: str
+    licence: str
+    licence_url: str
+    citation: str
+    homepage: str
+    caveats: tuple[str, ...]
+    privacy_note: str
+    bound_reasons: tuple[str, ...]  # one for each coordinate
+
+
+class Synthetic(Artefact):
+    """The size and columns of the synthetic rows, and the seed from which they are drawn (`release.synthetic`)."""
+
+    seed: str = Field(pattern=r"^[0-9a-f]{32}$")
     rows: int
     columns: tuple[str, ...]
     left_out: tuple[str, ...]  # columns of the source that are not in the release
@@ -64,13 +94,18 @@ class ReleasedModel(Artefact):
 
     sealed: ClassVar[bool] = False  # the file of checksums covers it
 
+    format: Literal[2]
     notice: str
     made: datetime.date
     version: str
+    drawn_with: str  # version of matplotlib, which draws the picture of the page
+    about: DatasetDescription
     domain: Domain
     mechanism: str
     method: str
     parameters: dict[str, Any]
+    components: tuple[int, ...]  # the requested number of components, or the candidates
+    choice_share: float  # part of ε for the choice among candidates, if it is not free
     privacy: PrivacyStatement
     original: Gaussians  # in the units of the source
     normalised: Gaussians  # in the unit ball, as `domain.axes` map into it
@@ -86,7 +121,7 @@ class ReleasedModel(Artefact):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All files of the folder except the checksums."""
+        """All files of the folder except the checksums and the signature."""
         return (
             MODEL,
             CARD,
@@ -100,13 +135,17 @@ class ReleasedModel(Artefact):
 def read_release(folder: Path) -> ReleasedModel:
     """Read the model of a release folder."""
     path = Path(folder) / MODEL
+    content = read_limited(path, MOST_BYTES[MODEL])
     try:
-        return ReleasedModel.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); give a folder that `privmix release` has written."
-        ) from error
+        return ReleasedModel.model_validate_json(content)
     except ValidationError as error:
+        problems = error.errors(include_url=False)
+        if any(problem["loc"] == ("format",) and problem["type"] == "missing" for problem in problems):
+            raise UserError(
+                f"{path} is no release of format {FORMAT}. Format 1 has no signature and no seed of the synthetic "
+                "rows, so its origin and its rows cannot be checked; make a new release with `privmix release`, or "
+                "check the old one with the version of Privmix that made it."
+            ) from error
         raise UserError(
             f"{path} is not the model of a release ({describe_problem(error)}); make a release with `privmix release`."
         ) from error

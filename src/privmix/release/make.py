@@ -8,7 +8,8 @@
 3. Run: draw the noise once. A central run is recorded and replayed in memory; then the recording is discarded. For
    a local mechanism, other runs of the same randomizer on some of the records are replayed. A finding ends the
    release, and its noise counts as spent.
-4. Write: write model, card, page and synthetic rows beside the target folder and verify them there.
+4. Write: write model, card, page and synthetic rows beside the target folder, sign their checksums, and verify them
+   there.
 5. Finish: mark the release as complete in the account and give the folder its name.
 
 After step 2 the account always includes the release. Before the end of step 5 no release is in place. Runs share
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.io import write_json
@@ -30,7 +32,7 @@ from privmix.artefacts.private import PrivateInfo, private_writer, read_private
 from privmix.audit import replay
 from privmix.audit.noise_tests import low_bit_findings
 from privmix.audit.recording import Recorder
-from privmix.catalog.entry import Entry
+from privmix.catalog.entry import Entry, hide_password
 from privmix.errors import UserError
 from privmix.mechanisms import run as mechanism_run
 from privmix.mechanisms.base import Records, Release, Spec, exact_randomness, replicate_reports
@@ -40,18 +42,20 @@ from privmix.mixture import kernel
 from privmix.privacy.accounting import Claim
 from privmix.privacy.noise import fresh_stream
 from privmix.release import account as spending_account
-from privmix.release import card, folder, page, synthetic, verify
+from privmix.release import card, folder, page, signing, synthetic, verify
 from privmix.release.account import Account, Booking
 from privmix.release.charges import Cost, SpendingLimit
 from privmix.release.fingerprints import Fingerprints
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
+    FORMAT,
     MODEL,
     PAGE,
     REPORTS,
     SYNTHETIC_CSV,
     SYNTHETIC_PARQUET,
+    DatasetDescription,
     Gaussians,
     ReleasedModel,
     checksums,
@@ -106,7 +110,7 @@ def run_local(order: ReleaseOrder, records: Records, path: Path) -> Release:
     )
     _refuse_findings(found.findings, order)
     rng = exact_randomness()
-    with private_writer(path) as writer:
+    with private_writer(path, compression="none") as writer:
         reports, rows = write_reports(mechanism, [records], spec, job.budget, rng, writer)
         writer.info = PrivateInfo(
             **job.header(order.domain, reports.claim, reports.events),
@@ -133,6 +137,7 @@ def make_release(
     records: Records,
     fingerprints: Fingerprints,
     account: Account,
+    key: Ed25519PrivateKey,
     limit: SpendingLimit,
     target: Path,
 ) -> tuple[ReleasedModel, Booking]:
@@ -144,7 +149,8 @@ def make_release(
     folder.check_free(target)
     with folder.scratch_folder(target) as place:
         few = replace(order, rows=min(order.rows, REHEARSAL_RECORDS))
-        rehearsal, _ = _make_folder(few, rehearsal_records(order), place)
+        once = Ed25519PrivateKey.generate()
+        rehearsal, _ = _make_folder(few, rehearsal_records(order), place, once, rehearsal=True)
         needed = folder.estimate_bytes(place, order.rows / few.rows, len(records) / REHEARSAL_RECORDS)
     folder.check_space(target.parent, needed)
     folder.check_space(account.folder, folder.LEAST_SPACE)
@@ -152,7 +158,7 @@ def make_release(
         cost = _largest_cost(order, rehearsal, fingerprints)
         booking = account.begin(_account_entry(order), cost, fingerprints, limit)
         try:
-            _, model = _make_folder(order, records, place)
+            _, model = _make_folder(order, records, place, key)
             account.finish(booking, _epsilon_anywhere(model.privacy), model.privacy.delta)
             _refuse_overspending(booking.cost, model.privacy)
         except OSError as error:
@@ -163,12 +169,15 @@ def make_release(
     return model, booking
 
 
-def _make_folder(order: ReleaseOrder, records: Records, place: Path) -> tuple[Release, ReleasedModel]:
-    """Draw the noise, write a complete release of these records to `place`, and verify it."""
+def _make_folder(
+    order: ReleaseOrder, records: Records, place: Path, key: Ed25519PrivateKey, *, rehearsal: bool = False
+) -> tuple[Release, ReleasedModel]:
+    """Draw the noise, write a complete release of these records to `place`, sign it, and verify it."""
     made = _run_mechanism(order, records, place)
     model = _build_model(order, made)
-    _write_files(order, model, place)
-    verify.verify(place)
+    _write_files(model, place)
+    signing.sign(place, key)
+    verify.verify(place, rehearsal=rehearsal)
     return made, model
 
 
@@ -227,8 +236,13 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
     centre, scale = (np.array([getattr(axis, name) for axis in domain.axes]) for name in ("centre", "scale"))
     return ReleasedModel(
         **order.job.header(domain, made.claim, made.events),
+        format=FORMAT,
+        about=_describe_dataset(order.entry),
+        components=order.job.components,
+        choice_share=order.job.choice_share,
         made=datetime.date.today(),
         version=importlib.metadata.version("privmix"),
+        drawn_with=importlib.metadata.version("matplotlib"),
         original=Gaussians.of(mixture.restore(centre, scale)),
         normalised=Gaussians.of(mixture),
         transcript=made.transcript,
@@ -238,20 +252,23 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
     )
 
 
-def _write_files(order: ReleaseOrder, model: ReleasedModel, place: Path) -> None:
-    """Write all files except the reports."""
-    write_json(place / MODEL, model)
-    columns = synthetic.sample_rows(
-        model.original.mixture,
-        model.domain,
-        model.proportions,
-        model.synthetic.columns,
-        model.synthetic.rows,
-        fresh_stream(),
+def _describe_dataset(entry: Entry) -> DatasetDescription:
+    return DatasetDescription(
+        description=entry.description,
+        licence=entry.licence.spdx,
+        licence_url=hide_password(entry.licence.url),
+        citation=entry.citation,
+        homepage=hide_password(entry.homepage),
+        caveats=entry.caveats,
+        privacy_note=entry.privacy.note,
+        bound_reasons=tuple(entry.column(name).bound_reason for name in entry.coordinates),
     )
-    synthetic.write_rows(columns, place / SYNTHETIC_PARQUET, place / SYNTHETIC_CSV)
-    parts = card.sections(model, order.entry)
-    (place / CARD).write_text(card.markdown(model, parts), encoding="utf-8")
-    rows = np.column_stack([columns[axis.name] for axis in model.domain.axes])
-    (place / PAGE).write_text(page.render(model, parts, rows), encoding="utf-8")
+
+
+def _write_files(model: ReleasedModel, place: Path) -> None:
+    """Write all files except the reports and the signature."""
+    write_json(place / MODEL, model)
+    synthetic.write_rows(model, place / SYNTHETIC_PARQUET, place / SYNTHETIC_CSV)
+    (place / CARD).write_text(card.markdown(model), encoding="utf-8")
+    (place / PAGE).write_text(page.render(model).text, encoding="utf-8")
     (place / CHECKSUMS).write_text(checksums(place, model.files), encoding="utf-8")

@@ -1,14 +1,12 @@
 """`release.html`: the model card with a picture of the model over synthetic rows, as one self-contained file."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import FittedModel
-from privmix.release import card
-from privmix.release.card import CardSection
+from privmix.release import card, synthetic
 from privmix.release.folder import ReleasedModel
 from privmix.report.figures import SERIES
 from privmix.report.model_plot import draw_model, draw_records, plot_window
@@ -26,23 +24,36 @@ class Rows:
     places: np.ndarray
 
 
-def render(model: ReleasedModel, parts: Sequence[CardSection], rows: np.ndarray) -> str:
-    """Render the page. `rows` are synthetic coordinates (n, d)."""
-    shown = Rows(model.domain, rows[:POINTS], np.empty((0, len(model.domain.axes))))
+@dataclass(frozen=True)
+class Page:
+    """The page, and its two parts that a drawing library makes: the SVG picture, and the bitmap of the rows."""
+
+    text: str
+    picture: str
+    bitmap: str | None
+
+
+def render(model: ReleasedModel) -> Page:
+    """Render the page. It is a function of the model, whose seed gives the synthetic rows."""
+    columns = next(synthetic.sample_parts(model, POINTS))
+    rows = np.column_stack([columns[axis.name] for axis in model.domain.axes])
+    shown = Rows(model.domain, rows, np.empty((0, len(model.domain.axes))))
     fitted = FittedModel(replicate=0, seconds=0.0, **model.normalised.model_dump())
     window = plot_window(shown, [fitted])
     bitmap = draw_records(window, shown)
-    return (
+    picture = draw_model(
+        window, shown, fitted, SERIES[0], "model", "The released mixture", "cloud" if bitmap else None
+    )
+    text = (
         environment()
         .get_template("release.html")
         .render(
             model=model,
             title=card.title(model),
             lead=card.lead(model),
-            sections=parts,
+            sections=card.sections(model),
             bitmap=bitmap,
-            picture=draw_model(
-                window, shown, fitted, SERIES[0], "model", "The released mixture", "cloud" if bitmap else None
-            ),
+            picture=picture,
         )
     )
+    return Page(text, str(picture), bitmap)

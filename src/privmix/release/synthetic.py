@@ -1,14 +1,25 @@
-"""Synthetic rows: drawn from the released model, in the columns and units of the source.
+"""Synthetic rows: a function of the released model and of a published seed, in the columns and units of the source.
 
-They are post-processing of the release and cost no privacy. Coordinates are drawn from the mixture and clipped to the
-public bounds. An attribute is drawn from its released shares, projected to a distribution, independently of all other
-columns, because the release holds no joint distribution. An attribute without released shares is left out, and so
-are person identifiers.
+Coordinates are drawn from the mixture and clipped to the public bounds. An attribute is drawn from its released shares,
+projected to a distribution, independently of all other columns, because the release holds no joint distribution. An
+attribute without released shares is left out, and so are person identifiers.
+
+The seed is safe to publish. Let M be the released model and S the seed: 128 bits that the operating system draws after
+M, independently of the records, of M and of all noise. The pair (M, S) is then a randomised function of M alone, and
+the rows f(M, S) are a function of the pair. So (M, S, f(M, S)) is post-processing of M: it has the (ε, δ) of M. The
+seed draws nothing else; noise and searches have their own randomness.
+
+Anyone can compute the rows again, with the same bytes on every machine. All numbers come from the 64-bit words of
+Philox4x64-10 (Salmon et al. 2011) with the seed as its key, by sums, products, quotients and square roots in a fixed
+order, which IEEE 754 rounds in one way. Library functions whose last digit differs between machines are not used.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+import math
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,57 +30,218 @@ from privmix.artefacts.fitted_model import Proportion
 from privmix.artefacts.io import to_arrow
 from privmix.catalog.entry import Entry
 from privmix.mechanisms.shared.synopsis import project_to_simplex
-from privmix.mixture.model import Mixture
-from privmix.release.folder import Synthetic
+from privmix.release.folder import Gaussians, ReleasedModel, Synthetic
 
 CHUNK = 1 << 16  # rows per write
+GROUP = 1 << 20  # rows in a group of the Parquet file
+
+Columns = dict[str, np.ndarray]
 
 
 def describe(entry: Entry, proportions: Sequence[Proportion], rows: int) -> Synthetic:
-    """Return the columns of the synthetic rows, in the order of the source, and the columns that are left out."""
+    """Return a fresh seed, the columns of the synthetic rows in the order of the source, and the columns left out."""
     known = {*entry.coordinates, *(share.attribute for share in proportions)}
     return Synthetic(
+        seed=secrets.token_hex(16),
         rows=rows,
         columns=tuple(column.name for column in entry.columns if column.name in known),
         left_out=tuple(column.name for column in entry.columns if column.name not in known),
     )
 
 
+def sample_parts(model: ReleasedModel, size: int = CHUNK) -> Iterator[Columns]:
+    """Yield the synthetic rows of a release, `size` rows at a time. The rows do not depend on `size`."""
+    made = model.synthetic
+    yield from _sample(
+        model.original, model.domain, model.proportions, made.columns, made.rows, made.seed, size
+    )
+
+
 def sample_rows(
-    mixture: Mixture,
+    mixture: Gaussians,
     domain: Domain,
     proportions: Sequence[Proportion],
     columns: Sequence[str],
     rows: int,
-    rng: np.random.Generator,
-) -> dict[str, np.ndarray]:
-    """Draw the rows and return their columns. `mixture` is in original units."""
-    lower = [axis.lower for axis in domain.axes]
-    upper = [axis.upper for axis in domain.axes]
-    points = np.clip(mixture.sample(rows, rng), lower, upper)
-    made = {axis.name: points[:, number] for number, axis in enumerate(domain.axes)}
-    for attribute in domain.attributes:
-        shares = [share.estimate for share in proportions if share.attribute == attribute.name]
-        if shares:
-            values = np.array(attribute.values, dtype=object)
-            made[attribute.name] = values[
-                rng.choice(len(values), size=rows, p=project_to_simplex(np.array(shares)))
-            ]
-    return {name: made[name] for name in columns}
+    seed: str,
+) -> Columns:
+    """Return all rows at once. `mixture` is in original units."""
+    [made] = _sample(mixture, domain, proportions, columns, rows, seed, rows)
+    return made
 
 
-def write_rows(columns: Mapping[str, np.ndarray], parquet: Path, text: Path) -> None:
+def _sample(
+    mixture: Gaussians,
+    domain: Domain,
+    proportions: Sequence[Proportion],
+    columns: Sequence[str],
+    rows: int,
+    seed: str,
+    size: int,
+) -> Iterator[Columns]:
+    shares = {
+        attribute.name: [share.estimate for share in proportions if share.attribute == attribute.name]
+        for attribute in domain.attributes
+    }
+    asked = [attribute for attribute in domain.attributes if shares[attribute.name]]
+    weights = np.cumsum(mixture.weights)
+    means, factors = np.array(mixture.means), np.array([cholesky(each) for each in mixture.covariances])
+    dimensions = len(domain.axes)
+    words = np.random.Philox(key=int(seed, 16))
+    for first in range(0, rows, size):
+        count = min(size, rows - first)
+        drawn = words.random_raw(count * (1 + dimensions + len(asked))).reshape(count, -1)
+        uniform = ((drawn >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        component = _choose(weights, uniform[:, 0])
+        normal = normal_quantile(uniform[:, 1 : 1 + dimensions])
+        made: Columns = {}
+        for row, axis in enumerate(domain.axes):
+            values = means[component, row]
+            for column in range(row + 1):
+                values = values + factors[component, row, column] * normal[:, column]
+            made[axis.name] = np.clip(values, axis.lower, axis.upper)
+        for number, attribute in enumerate(asked, start=1 + dimensions):
+            bounds = np.cumsum(project_to_simplex(np.array(shares[attribute.name])))
+            texts = np.array(attribute.values, dtype=object)
+            made[attribute.name] = texts[_choose(bounds, uniform[:, number])]
+        yield {name: made[name] for name in columns}
+
+
+def _choose(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Return the option of each uniform number, given the cumulative shares of the options."""
+    chosen = np.searchsorted(cumulative, uniform * cumulative[-1], side="right")
+    return np.minimum(chosen, len(cumulative) - 1)
+
+
+def cholesky(matrix: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Return the lower factor L of a positive definite matrix, L Lᵀ, by additions in a fixed order."""
+    size = len(matrix)
+    factor = [[0.0] * size for _ in range(size)]
+    for row in range(size):
+        for column in range(row + 1):
+            rest = matrix[row][column]
+            for inner in range(column):
+                rest -= factor[row][inner] * factor[column][inner]
+            diagonal = factor[column][column]
+            factor[row][column] = math.sqrt(max(rest, 0.0)) if row == column else _ratio(rest, diagonal)
+    return factor
+
+
+def _ratio(above: float, below: float) -> float:
+    return above / below if below > 0 else 0.0
+
+
+# Wichura 1988, algorithm AS 241, PPND16: the normal quantile as three ratios of polynomials, relative error 1e-16.
+CENTRE = (
+    (
+        2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
+        13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.387132872796366608,
+    ),
+    (
+        5226.495278852545925, 28729.085735721942674, 39307.89580009271061, 21213.794301586595867,
+        5394.1960214247511077, 687.1870074920579083, 42.313330701600911252, 1.0,
+    ),
+)  # fmt: skip
+SHOULDER = (
+    (
+        7.7454501427834140764e-4, 0.0227238449892691845833, 0.24178072517745061177, 1.27045825245236838258,
+        3.64784832476320460504, 5.7694972214606914055, 4.6303378461565452959, 1.42343711074968357734,
+    ),
+    (
+        1.05075007164441684324e-9, 5.475938084995344946e-4, 0.0151986665636164571966, 0.14810397642748007459,
+        0.68976733498510000455, 1.6763848301838038494, 2.05319162663775882187, 1.0,
+    ),
+)  # fmt: skip
+TAIL = (
+    (
+        2.01033439929228813265e-7, 2.71155556874348757815e-5, 0.0012426609473880784386, 0.026532189526576123093,
+        0.29656057182850489123, 1.7848265399172913358, 5.4637849111641143699, 6.6579046435011037772,
+    ),
+    (
+        2.04426310338993978564e-15, 1.4215117583164458887e-7, 1.8463183175100546818e-5, 7.868691311456132591e-4,
+        0.0148753612908506148525, 0.13692988092273580531, 0.59983220655588793769, 1.0,
+    ),
+)  # fmt: skip
+LN2 = 0.6931471805599453
+
+
+def normal_quantile(share: np.ndarray) -> np.ndarray:
+    """Return the standard normal quantile of shares in (0, 1), with the same bits on every machine."""
+    apart = share - 0.5
+    middle = 0.180625 - apart * apart
+    result = apart * _quotient(CENTRE, middle)
+    outer = middle < 0
+    if outer.any():
+        side = np.where(apart[outer] < 0, share[outer], 1.0 - share[outer])
+        root = np.sqrt(-natural_log(side))
+        size = np.where(root <= 5.0, _quotient(SHOULDER, root - 1.6), _quotient(TAIL, root - 5.0))
+        result[outer] = np.where(apart[outer] < 0, -size, size)
+    return result
+
+
+def _quotient(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: np.ndarray) -> np.ndarray:
+    above, below = (_polynomial(part, x) for part in coefficients)
+    return above / below
+
+
+def _polynomial(coefficients: tuple[float, ...], x: np.ndarray) -> np.ndarray:
+    """Return the polynomial at x by Horner's rule, highest power first."""
+    total = np.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        total = total * x + coefficient
+    return total
+
+
+def natural_log(x: np.ndarray) -> np.ndarray:
+    """Return ln x for x > 0: the exponent of two, and 2 artanh((m - 1)/(m + 1)) by its series for √½ ≤ m < √2."""
+    fraction, exponent = np.frexp(x)
+    small = fraction < math.sqrt(0.5)
+    fraction = np.where(small, 2 * fraction, fraction)
+    exponent = np.where(small, exponent - 1, exponent).astype(np.float64)
+    ratio = (fraction - 1.0) / (fraction + 1.0)
+    series = _polynomial(tuple(1.0 / odd for odd in range(25, 0, -2)), ratio * ratio)
+    return exponent * LN2 + 2.0 * ratio * series
+
+
+def write_rows(model: ReleasedModel, parquet: Path, text: Path) -> None:
     """Write the same rows as Parquet and as CSV."""
-    table = pa.table(
+    write_parquet(model, parquet)
+    with text.open("w", encoding="utf-8", newline="") as stream:
+        write_csv(model, stream)
+
+
+def write_parquet(model: ReleasedModel, path: Path) -> None:
+    """Write the rows as Parquet, uncompressed: random numbers hardly shrink, and the bytes stay comparable."""
+    writer: pq.ParquetWriter | None = None
+    try:
+        for columns in sample_parts(model, GROUP):
+            table = to_table(columns)
+            writer = writer or pq.ParquetWriter(path, table.schema, compression="none")
+            writer.write_table(table, row_group_size=GROUP)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def to_table(columns: Mapping[str, np.ndarray]) -> pa.Table:
+    """Return the rows as an Arrow table."""
+    return pa.table(
         {
             name: to_arrow(values.tolist() if values.dtype == object else values)
             for name, values in columns.items()
         }
     )
-    pq.write_table(table, parquet, compression="zstd")
-    with text.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(columns)
-        for first in range(0, table.num_rows, CHUNK):
-            part = [values[first : first + CHUNK].tolist() for values in columns.values()]
-            writer.writerows(zip(*part, strict=True))
+
+
+class TextStream(Protocol):
+    """Anything that text can be written to."""
+
+    def write(self, text: str, /) -> object: ...
+
+
+def write_csv(model: ReleasedModel, stream: TextStream) -> None:
+    """Write the rows as CSV, with a header."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(model.synthetic.columns)
+    for columns in sample_parts(model):
+        writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))

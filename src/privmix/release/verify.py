@@ -1,27 +1,27 @@
-"""`privmix verify`: check that a folder is a complete release, that its ledger proves its claim, and nothing more.
+"""`privmix verify`: check that a folder is a complete release that agrees with itself and with its public plan.
 
-Anyone who gets the release can run it without the records. The mechanism guarantees that the release exposes no single
-record. This module checks that the files are unchanged and complete, that every file has the form of a release file and
-no room for more, and that no byte shows a trace of the machine, a time of day or a seed.
+Anyone who gets the release can run it without the records. Everything in the folder that follows from something else is
+computed again and compared: the ledger from the public plan of the mechanism, the claim from the ledger, the synthetic
+rows from the model and their seed, the card and the page from the model, shares from reports. Everything else has a
+closed form without room for more.
+
+What remains are noisy numbers, texts of the catalog, and mixtures that a random search has found. A forger who
+invents these consistently is not noticed without the key of the curator. With `signer`, the signature of the folder
+must be of that key: then the folder is as its holder made it.
 """
 
-import getpass
+import importlib.metadata
+import io
 import math
-import platform
 import re
+import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from privmix.artefacts.io import METADATA_KEY, parse_metadata, read_table
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE
-from privmix.artefacts.private import PrivateInfo
 from privmix.errors import UserError
-from privmix.mechanisms import registry
 from privmix.privacy.accounting import (
     Claim,
     Theorem,
@@ -30,23 +30,45 @@ from privmix.privacy.accounting import (
     compose_after_selection,
     nearby_events,
 )
-from privmix.privacy.ledger import DECIDING, Event, from_rows
-from privmix.release import card, second_accountant
+from privmix.privacy.ledger import DECIDING, Event, from_rows, to_rows
+from privmix.release import card, page, second_accountant, signing, synthetic
+from privmix.release.closed_files import (
+    check_json,
+    check_regular,
+    is_same_file,
+    open_parquet,
+    read_text,
+    same_writer,
+)
+from privmix.release.derived_values import check_mixture, check_notes
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
     MODEL,
+    MOST_BYTES,
     PAGE,
     REPORTS,
+    SIGNATURE,
     SYNTHETIC_CSV,
     SYNTHETIC_PARQUET,
     TIMESTAMP,
     ReleasedModel,
-    file_digest,
+    checksums,
     read_release,
 )
+from privmix.release.model_form import check_domain, check_mixtures, check_strings
+from privmix.release.pictures import check_page
+from privmix.release.public_plan import PublicPlan, make_plan
+from privmix.release.report_files import check_reports
+from privmix.release.traces import check_traces
+from privmix.release.transcripts import check_transcript
 
 SAME = 1e-6  # relative to ε: two computations of the same number agree to this
+CALIBRATED = 1e-5  # relative: the search for the least noise ends within 1e-6 of ε
+NOT_PROVEN = "internally consistent; origin not proven"
+MOST_FILES = 16
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
+# Keys of benchmark files. The seed of the synthetic rows is public: see `release.synthetic`.
 SECRET_KEYS = {
     "seed",
     "master_seed",
@@ -58,42 +80,83 @@ SECRET_KEYS = {
     "raw_sha256",
     "key",
 }
-PRIVATE_COLUMN = re.compile(r"person|split|x\d+|c_.*")
-LEAST_NAME = 5  # letters; shorter host and user names occur by chance
-TRACES = {
-    "a path of a machine": rb"(?<![\w+/=.:-])/(?:home|root|tmp|Users|usr|var|mnt|opt|srv|scratch|work)/[\w.]"
-    rb"|(?<!\w)[A-Z]:\\{1,2}(?:Users|Windows|Documents|Program|Temp|temp|data|home)",
-    "a time of day": rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?<![\d:.])[0-2]?\d:[0-5]\d:[0-5]\d(?![\d:])",
-    "a seed": rb"(?i)(?<![a-z])seed['\"]?\s*[:=]\s*\d",
-}
 
 
-def verify(folder: Path) -> ReleasedModel:
+@dataclass(frozen=True)
+class Verdict:
+    """The model of a verified release, who signed it, and the checks that passed."""
+
+    model: ReleasedModel
+    signed_by: str  # the public key in the folder
+    origin_proven: bool  # whether this is the key that the caller trusts
+    checks: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """The verdict in one sentence."""
+        if self.origin_proven:
+            return f"internally consistent, and signed by {self.signed_by}"
+        return NOT_PROVEN
+
+
+def verify(folder: Path, signer: str | None = None, *, rehearsal: bool = False) -> ReleasedModel:
     """Verify a release folder and return its model. Raise a UserError for the first check that fails."""
-    folder = Path(folder)
+    return inspect(folder, signer, rehearsal=rehearsal).model
+
+
+def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False) -> Verdict:
+    """Verify a release folder. `signer` is the trusted public key, in hexadecimal digits or as a file.
+
+    A rehearsal has reports of a few made-up records, so their number is not checked.
+    """
+    trusted = None if signer is None else signing.read_signer(signer)
+    try:
+        return _inspect(Path(folder), trusted, rehearsal)
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(
+            f"{folder} holds values that no release has ({type(error).__name__}); do not publish it."
+        ) from error
+
+
+def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     _refuse_benchmark(folder)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give a folder that `privmix release` has written.")
+    _check_listing(folder)
     model = read_release(folder)
     _check_files(folder, model)
-    _check_mode(model)
+    signed_by = signing.check_signature(folder)
+    if trusted is not None and signed_by != trusted:
+        raise UserError(
+            f"{folder} is signed by {signed_by}, not by {trusted}: it does not come from the signer that you trust."
+        )
+    _check_form(folder, model)
+    for name in (*model.files, CHECKSUMS, SIGNATURE):
+        check_traces(folder / name)
+    plan = make_plan(model)
+    _check_ledger(model, plan)
     _check_claim(model)
-    _check_model(model)
-    _check_synthetic(folder, model)
+    check_transcript(model.transcript, plan)
+    check_mixtures(model)
+    derived = check_mixture(model, plan)
+    check_notes(model, plan)
+    whole_bytes = _check_synthetic(folder, model)
     if model.local:
-        _check_reports(folder, model)
-    for name in (CARD, PAGE):
-        _check_statement(folder / name, model)
-    for name in (*model.files, CHECKSUMS):
-        _check_traces(folder / name)
-    return model
+        whole_bytes &= check_reports(folder, model, plan, any_number=rehearsal)
+    compared = _check_texts(folder, model)
+    checks = passed_checks(model, mixture=derived, whole_bytes=whole_bytes, picture=compared)
+    if trusted is not None:
+        checks = (f"The signature is of the key {trusted}.", *checks)
+    return Verdict(model, signed_by, trusted is not None, checks)
 
 
 def _refuse_benchmark(folder: Path) -> None:
     """Refuse benchmark files. They carry a notice, so they are recognised under any name."""
     candidates = [folder] if folder.is_file() else [folder / MODEL, folder / REPORTS]
     for path in candidates:
-        if path.is_file() and (BENCHMARK_NOTICE.encode() in path.read_bytes()):
+        if path.is_file() and _holds(path, BENCHMARK_NOTICE.encode()):
             raise UserError(
                 f"{path} is a benchmark file: its noise comes from a known seed, so anyone can remove it. "
                 "It must not be published; make a release with `privmix release`."
@@ -102,44 +165,108 @@ def _refuse_benchmark(folder: Path) -> None:
         raise UserError(f"{folder} is a file; give a folder that `privmix release` has written.")
 
 
-def _check_files(folder: Path, model: ReleasedModel) -> None:
-    path = folder / CHECKSUMS
-    if not path.is_file():
-        raise UserError(f"{folder} has no file {CHECKSUMS}; the release is incomplete, get it again.")
-    lines = [line.split("  ", 1) for line in path.read_text(errors="replace").splitlines() if "  " in line]
-    listed = {name: digest for digest, name in lines}
-    if set(listed) != set(model.files):
-        raise UserError(
-            f"{path} lists {sorted(listed)}, but a release of this kind has {sorted(model.files)}."
-        )
-    for entry in folder.iterdir():
-        harmless = entry.name == TIMESTAMP and entry.stat().st_size == 0
-        if entry.name not in (*listed, CHECKSUMS) and not harmless:
+def _holds(path: Path, words: bytes) -> bool:
+    """Return whether the end of a file contains these words. The notice of a Parquet file is at its end."""
+    with path.open("rb") as stream:
+        size = path.stat().st_size
+        stream.seek(max(size - MOST_BYTES[MODEL], 0))
+        return words in stream.read(min(size, MOST_BYTES[MODEL]))
+
+
+def _check_listing(folder: Path) -> None:
+    """Refuse links, devices, unknown names and oversized files before anything is read."""
+    for number, entry in enumerate(folder.iterdir()):
+        if entry.name == TIMESTAMP and check_regular(entry, MOST_BYTES[MODEL]) == 0:
+            continue
+        if entry.name not in MOST_BYTES or number > MOST_FILES:
             raise UserError(f"{entry} is not part of the release; remove it.")
-    for name, expected in listed.items():
+        check_regular(entry, MOST_BYTES[entry.name])
+
+
+def _check_files(folder: Path, model: ReleasedModel) -> None:
+    if not (folder / CHECKSUMS).is_file():
+        raise UserError(f"{folder} has no file {CHECKSUMS}; the release is incomplete, get it again.")
+    for name in (*model.files, SIGNATURE):
         if not (folder / name).is_file():
             raise UserError(f"{folder / name} is missing; get the release again.")
-        if file_digest(folder / name) != expected:
+    if not model.local and (folder / REPORTS).exists():
+        raise UserError(f"{folder / REPORTS} is not part of the release; remove it.")
+    stated = read_text(folder / CHECKSUMS, MOST_BYTES[CHECKSUMS]).splitlines(keepends=True)
+    expected = checksums(folder, model.files).splitlines(keepends=True)
+    for line in expected:
+        if line not in stated:
+            name = line.split("  ", 1)[1].strip()
             raise UserError(f"{folder / name} was changed: its checksum differs; get the release again.")
+    if stated != expected:
+        raise UserError(f"{folder / CHECKSUMS} lists more than the files of the release; get it again.")
 
 
-def _check_mode(model: ReleasedModel) -> None:
+def _check_form(folder: Path, model: ReleasedModel) -> None:
+    """Check all parts of the model whose form does not depend on the mechanism."""
     if model.privacy.mode != "release" or model.notice != RELEASE_NOTICE:
         raise UserError(f"{MODEL} has the mode {model.privacy.mode!r} and must not be published.")
-    for key in _keys(model.model_dump(mode="json")):
+    content = model.model_dump(mode="json")
+    content["synthetic"].pop("seed")
+    for key in _keys(content):
         if key in SECRET_KEYS:
             raise UserError(f"{MODEL} has the key {key!r}, which a release must not hold; do not publish it.")
+    text = read_text(folder / MODEL, MOST_BYTES[MODEL])
+    check_json(text, MODEL, indent=1)
+    for name in ("about", "domain", "mechanism", "notes"):
+        check_strings(content[name], name)
+    installed = importlib.metadata.version("privmix")
+    if model.version != installed:
+        raise UserError(
+            f"the release was made by Privmix {model.version[:20]}, and this is Privmix {installed}. Plans of "
+            "mechanisms and texts of cards may differ between versions; verify it with the version that made it."
+        )
+    if not NAME.fullmatch(model.mechanism) or not NAME.fullmatch(model.domain.dataset):
+        raise UserError(f"{MODEL}: the name of the mechanism or of the dataset is not valid.")
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,4}){1,3}[a-z0-9+.]{0,12}", model.drawn_with):
+        raise UserError(f"{MODEL}: drawn_with is not a version of matplotlib.")
+    if len(model.about.bound_reasons) != len(model.domain.axes):
+        raise UserError(f"{MODEL}: about.bound_reasons does not have one reason for each coordinate.")
+    check_domain(model)
+
+
+def _check_ledger(model: ReleasedModel, plan: PublicPlan) -> None:
+    """Compare the ledger and the guarantee with those that the public plan of the mechanism demands."""
+    privacy = model.privacy
+    if not privacy.ledger or not math.isfinite(privacy.epsilon):
+        raise UserError(f"{MODEL} has no ledger that proves its claim; do not publish it.")
+    demanded = to_rows(plan.events)
+    same = len(demanded) == len(privacy.ledger)
+    for one, other in zip(demanded, privacy.ledger, strict=False):
+        same = same and tuple(one) == tuple(other)
+        same = same and all(_agree(one[key], other[key]) for key in one)
+    if not same:
+        raise UserError(
+            f"{MODEL}: the ledger is not the one that {model.method} has by its public plan at "
+            f"ε = {privacy.budget_epsilon:g}, δ = {privacy.budget_delta:g}; do not publish it."
+        )
+    stated = plan.job.privacy_statement(model.domain, Claim(privacy.epsilon, privacy.delta), plan.events)
+    for name in ("unit", "relation", "trust", "accountant", "within_m", "epsilon_anywhere"):
+        if not _agree(getattr(stated, name), getattr(privacy, name)):
+            raise UserError(
+                f"{MODEL} states {name} = {getattr(privacy, name)}, but {model.method} guarantees "
+                f"{getattr(stated, name)} for this dataset; do not publish it."
+            )
+
+
+def _agree(demanded: Any, stated: Any) -> bool:
+    """Return whether two values are the same. Calibrated numbers may differ by the end of their search."""
+    if isinstance(demanded, float):
+        return type(stated) in (float, int) and math.isclose(demanded, stated, rel_tol=CALIBRATED)
+    return type(demanded) is type(stated) and bool(demanded == stated)
 
 
 def _check_claim(model: ReleasedModel) -> None:
     """Check that our accountant computes the claim from the ledger, and the second one no larger ε."""
     privacy = model.privacy
     events = from_rows(privacy.ledger)
-    if not events or not math.isfinite(privacy.epsilon):
-        raise UserError(f"{MODEL} has no ledger that proves its claim; do not publish it.")
-    theorem = cast(Theorem, privacy.accountant)  # `account` refuses any other
+    theorem: Any = privacy.accountant  # `account` refuses any other
     ours = recompute_claim(nearby_events(events), privacy.budget_delta, theorem)
-    if abs(ours.epsilon - privacy.epsilon) > SAME * privacy.epsilon or ours.delta > privacy.delta:
+    if abs(ours.epsilon - privacy.epsilon) > SAME * privacy.epsilon or ours.delta != privacy.delta:
         raise UserError(
             f"{MODEL} claims ε = {privacy.epsilon:.6g}, δ = {privacy.delta:g}, but its ledger adds up to "
             f"ε = {ours.epsilon:.6g}, δ = {ours.delta:g}; do not publish it."
@@ -177,97 +304,69 @@ def recompute_claim(events: list[Event], delta: float, theorem: Theorem) -> Clai
     return account(events, delta, theorem)
 
 
-def _check_model(model: ReleasedModel) -> None:
-    if model.method not in registry.METHODS or model.mechanism.startswith("."):
-        raise UserError(
-            f"{MODEL} names the method {model.method!r}, which this version of Privmix does not have; update Privmix."
-        )
-    centre, scale = (
-        np.array([getattr(axis, name) for axis in model.domain.axes]) for name in ("centre", "scale")
-    )
-    back = model.normalised.mixture.restore(centre, scale)
-    original = model.original.mixture
-    for one, other in ((back.means, original.means), (back.covariances, original.covariances)):
-        if one.shape != other.shape or not np.allclose(one, other, rtol=1e-6, atol=0):
-            raise UserError(
-                f"{MODEL}: the mixture in original units is not the mixture in the unit ball; do not publish it."
-            )
+class _Comparison(io.TextIOBase):
+    """A text stream that compares what is written to it with a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self.same = True
+
+    def write(self, text: str) -> int:
+        content = text.encode()
+        self.same = self.same and self._file.read(len(content)) == content
+        if not self.same:
+            raise _DifferentError
+        return len(text)
+
+    def close(self) -> None:
+        self.same = self.same and not self._file.read(1)
+        self._file.close()
 
 
-def _check_synthetic(folder: Path, model: ReleasedModel) -> None:
-    table = _table(folder / SYNTHETIC_PARQUET)
-    with (folder / SYNTHETIC_CSV).open(encoding="utf-8", newline="") as stream:
-        header = stream.readline().rstrip("\n").split(",")
-        lines = sum(1 for _ in stream)
-    made = model.synthetic
-    if tuple(table.column_names) != made.columns or tuple(header) != made.columns:
-        raise UserError(
-            f"the synthetic rows do not have the columns that {MODEL} states: {', '.join(made.columns)}."
-        )
-    if {table.num_rows, lines} != {made.rows}:
+class _DifferentError(Exception):
+    pass
+
+
+def _check_synthetic(folder: Path, model: ReleasedModel) -> bool:
+    """Draw the synthetic rows again and compare both files. Return whether the bytes of Parquet were compared."""
+    made, text, parquet = model.synthetic, folder / SYNTHETIC_CSV, folder / SYNTHETIC_PARQUET
+    if text.stat().st_size < 2 * made.rows:
         raise UserError(f"the synthetic files do not hold the {made.rows} rows that {MODEL} states.")
-    for axis in model.domain.axes:
-        values = table[axis.name].to_numpy()
-        if not ((values >= axis.lower) & (values <= axis.upper)).all():
-            raise UserError(
-                f"synthetic {axis.name!r} exceeds its public bounds {axis.lower:g} to {axis.upper:g}."
-            )
-    for attribute in model.domain.attributes:
-        if attribute.name not in made.columns:
-            continue
-        if not set(table[attribute.name].unique().to_pylist()) <= set(attribute.values):
-            raise UserError(f"synthetic {attribute.name!r} has values that are not in its public list.")
-
-
-def _check_reports(folder: Path, model: ReleasedModel) -> None:
-    table = read_table(folder / REPORTS, sealed=False)  # releases of older versions have no seal
-    info = parse_metadata(table, PrivateInfo, folder / REPORTS)
-    if info.privacy != model.privacy or info.domain != model.domain or info.notice != RELEASE_NOTICE:
-        raise UserError(f"{REPORTS} and {MODEL} do not state the same guarantee; do not publish them.")
-    if info.seconds or info.replay is not None or info.reports != [table.num_rows]:
-        raise UserError(f"{REPORTS} states more about its making than a release may; do not publish it.")
-    for name in table.column_names:
-        if PRIVATE_COLUMN.fullmatch(name):
-            raise UserError(f"{REPORTS} has the column {name!r}, which is not a report; do not publish it.")
-
-
-def _check_statement(path: Path, model: ReleasedModel) -> None:
-    if card.guarantee(model) not in path.read_text(encoding="utf-8"):
-        raise UserError(f"{path} does not state the guarantee of {MODEL}: {card.guarantee(model)}.")
-
-
-def _check_traces(path: Path) -> None:
-    content = path.read_bytes()
-    for what, pattern in TRACES.items():
-        found = re.search(pattern, content)
-        if found:
-            raise UserError(
-                f"{path} holds {what} ({found[0].decode(errors='replace')!r}); do not publish it."
-            )
-    for name in _own_names():
-        if re.search(rb"(?<![\w-])" + re.escape(name.encode()) + rb"(?![\w-])", content):
-            raise UserError(f"{path} holds the name of this machine or user ({name!r}); do not publish it.")
-
-
-def _own_names() -> Iterator[str]:
-    """Yield the host and user names that would show where a release was made, except common words."""
+    wrong = UserError(
+        f"the synthetic rows are not those that the model and the seed in {MODEL} give; do not publish them."
+    )
+    stream = _Comparison(text)
     try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = ""
-    for name in (platform.node(), user):
-        if len(name) >= LEAST_NAME and name not in ("localhost", "runner", "ubuntu", "admin"):
-            yield name
+        synthetic.write_csv(model, stream)
+    except _DifferentError as error:
+        raise wrong from error
+    finally:
+        stream.close()
+    if not stream.same:
+        raise wrong
+    file = open_parquet(parquet, MOST_BYTES[SYNTHETIC_PARQUET], made.columns, made.rows, set())
+    if same_writer(file):
+        with tempfile.TemporaryDirectory() as place:
+            copy = Path(place) / SYNTHETIC_PARQUET
+            synthetic.write_parquet(model, copy)
+            if not is_same_file(parquet, copy):
+                raise wrong
+        return True
+    rows = synthetic.sample_parts(model)
+    for batch, columns in zip(file.iter_batches(batch_size=synthetic.CHUNK), rows, strict=True):
+        if not batch.equals(synthetic.to_table(columns).combine_chunks().to_batches()[0]):
+            raise wrong
+    return False
 
 
-def _table(path: Path) -> pa.Table:
-    try:
-        table = pq.ParquetFile(path).read()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(f"{path} cannot be read as Parquet ({error}); get the release again.") from error
-    if METADATA_KEY in (table.schema.metadata or {}):
-        raise UserError(f"{path} has metadata that synthetic rows must not have; do not publish it.")
-    return table
+def _check_texts(folder: Path, model: ReleasedModel) -> bool:
+    """Compare the card and the page with those that the model gives. Return whether the picture was compared."""
+    if read_text(folder / CARD, MOST_BYTES[CARD]) != card.markdown(model):
+        raise UserError(
+            f"{CARD} is not the card that {MODEL} gives, so it may promise more or hold more; do not publish it. "
+            f"{MODEL} guarantees {card.guarantee(model)}."
+        )
+    return check_page(read_text(folder / PAGE, MOST_BYTES[PAGE]), page.render(model), model)
 
 
 def _keys(value: Any) -> Iterator[str]:
@@ -281,13 +380,36 @@ def _keys(value: Any) -> Iterator[str]:
             yield from _keys(inner)
 
 
-def passed_checks(model: ReleasedModel) -> tuple[str, ...]:
-    """Describe the checks that a verified release has passed."""
-    return (
-        f"The folder holds {len(model.files)} files and their checksums, unchanged and nothing else.",
+def passed_checks(
+    model: ReleasedModel, *, mixture: bool, whole_bytes: bool, picture: bool
+) -> tuple[str, ...]:
+    """Describe the checks that a verified release has passed, and those that were not possible."""
+    found = [
+        f"The folder holds {len(model.files)} files, their checksums and a signature of these, and nothing else.",
+        f"The ledger is the one that {model.method} has by its public plan at this budget.",
         "The ledger adds up to the claim, and the claim is within the budget.",
         f"A second accountant ({second_accountant.NAME}) finds no larger ε.",
-        "The model card and the page state the same guarantee as the model.",
-        "The synthetic rows stay within the public bounds and values.",
+        "The transcript and the notes have the form that the plan demands.",
+        "The model card and the text of the page are those that model.json gives.",
+        "The synthetic rows are drawn from the model with the published seed; CSV and Parquet hold the same rows.",
         "No exact statistic, machine path, name of this machine or user, time of day or seed was found in any file.",
-    )
+    ]
+    if not model.local:
+        found.insert(5, "All noisy numbers of the transcript lie on the lattice of releases.")
+    else:
+        found.insert(
+            5, "The reports have the columns and values of the mechanism; the shares follow from them."
+        )
+    if mixture:
+        found.insert(6, "The mixture follows from the transcript.")
+    else:
+        found.append("Not checked: the mixture comes from a random search, so only its form was checked.")
+    if not whole_bytes:
+        found.append(
+            "Not checked: another Parquet library wrote the files, so their values were compared, not bytes."
+        )
+    if not picture:
+        found.append(
+            "Not checked: another matplotlib drew the picture of the page, so only its form was checked."
+        )
+    return tuple(found)

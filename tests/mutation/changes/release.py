@@ -4,18 +4,28 @@ from changes.change import change
 from changes.places import (
     BASE,
     CHARGES,
+    CLOSED_FILES,
     COMPOSITION,
     FINGERPRINTS,
     OF_BAD_DAYS,
     OF_FINGERPRINTS,
+    OF_FORGERIES,
     OF_KILLS,
+    OF_PUBLIC_PLAN,
     OF_RELEASED_REPORTS,
     OF_SECOND_ACCOUNTANT,
     OF_SPENDING,
     RELEASING,
+    REPORT_FILES,
     SECOND_ACCOUNTANT,
+    SIGNING,
     SPENDING,
+    SYNTHETIC,
+    TRANSCRIPTS,
+    VERIFY,
 )
+
+OF_REFUSALS = OF_FORGERIES + "::test_a_forgery_that_contradicts_the_folder_or_the_plan_is_refused"
 
 CHANGES = (
     change(
@@ -102,15 +112,15 @@ CHANGES = (
         (
             RELEASING,
             "        booking = account.begin(_account_entry(order), cost, fingerprints, limit)\n"
-            "        try:\n            _, model = _make_folder(order, records, place)\n",
-            "        try:\n            _, model = _make_folder(order, records, place)\n"
+            "        try:\n            _, model = _make_folder(order, records, place, key)\n",
+            "        try:\n            _, model = _make_folder(order, records, place, key)\n"
             "            booking = account.begin(_account_entry(order), cost, fingerprints, limit)\n",
         ),
     ),
     change(
         "a release is put in place unverified",
         OF_BAD_DAYS + "::test_a_release_that_fails_verification_is_not_put_in_place",
-        (RELEASING, "    verify.verify(place)\n", ""),
+        (RELEASING, "    verify.verify(place, rehearsal=rehearsal)\n", ""),
     ),
     change(
         "the second accountant sees half of the Gaussian losses",
@@ -139,5 +149,45 @@ CHANGES = (
         "the second accountant accepts every claim",
         OF_SECOND_ACCOUNTANT + "::test_the_least_noise_of_a_budget_is_accepted_and_a_thousandth_less_is_not",
         (SECOND_ACCOUNTANT, "return found if found > limit else None", "return None"),
+    ),
+    change(
+        "the ledger is not compared with the public plan",
+        OF_REFUSALS,
+        (VERIFY, "    _check_ledger(model, plan)\n", ""),
+    ),
+    change(
+        "any key proves the origin",
+        OF_FORGERIES + "::test_a_consistent_forgery_needs_the_key_of_the_curator",
+        (VERIFY, "if trusted is not None and signed_by != trusted:", "if False:"),
+    ),
+    change(
+        "a signature of other checksums is accepted",
+        OF_FORGERIES + "::test_a_signature_of_another_folder_is_refused",
+        (SIGNING, '        public.verify(bytes.fromhex(found["signature"]), message)\n', ""),
+    ),
+    change(
+        "JSON with spare room is accepted",
+        OF_REFUSALS,
+        (CLOSED_FILES, "if _with_plain_numbers(written) != _with_plain_numbers(text):", "if False:"),
+    ),
+    change(
+        "a transcript off the lattice is accepted",
+        OF_REFUSALS,
+        (TRANSCRIPTS, "    if not (apart <= slack", "    if False and not (apart <= slack"),
+    ),
+    change(
+        "a link is followed",
+        OF_REFUSALS,
+        (CLOSED_FILES, "    if not stat.S_ISREG(found.st_mode):", "    if False:"),
+    ),
+    change(
+        "the shares of attributes are not derived from the reports",
+        OF_REFUSALS,
+        (REPORT_FILES, "    _check_proportions(columns, model, own)\n", ""),
+    ),
+    change(
+        "synthetic rows depend on how they are drawn",
+        OF_PUBLIC_PLAN + "::test_synthetic_rows_have_the_same_bits_on_every_machine",
+        (SYNTHETIC, "words.random_raw(count *", "words.random_raw(1 + count *"),
     ),
 )

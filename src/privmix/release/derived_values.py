@@ -1,0 +1,298 @@
+"""Values that follow from the transcript: the mixture of some mechanisms, and all notes.
+
+The mixture follows if no random search lies between the last measurement and the model: `dp_em`, `dp_sgd`,
+`output_noise`, `posterior_sample` with `released: mean`, and `noisy_moments` without a wide mixture. The mixtures of
+the other mechanisms come from searches with randomness that is not published. They are checked by their form only.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from privmix.errors import UserError
+from privmix.mechanisms.base import Spec, project_to_box
+from privmix.mechanisms.central import dp_em, dp_sgd, noisy_moments, output_noise
+from privmix.mechanisms.central.dp_em import DpEm
+from privmix.mechanisms.central.dp_sgd import CLIP, FIRST_STEP, LAST_STEP, DpSgd
+from privmix.mechanisms.central.noisy_moments import NoisyMoments
+from privmix.mechanisms.central.noisy_tree import NoisyTree
+from privmix.mechanisms.central.output_noise import LEAST_VARIANCE, OutputNoise
+from privmix.mechanisms.central.posterior_sample import NoisyPosterior, PosteriorSample
+from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
+from privmix.mechanisms.local import adaptive_tree_response, tree_response
+from privmix.mechanisms.local.base import LocalMechanism
+from privmix.mechanisms.shared import component_choice, joint_moments
+from privmix.mechanisms.shared.joint_moments import MomentMeasurement, Refinement, average_mixtures, m_step
+from privmix.mechanisms.shared.synopsis import Synopsis, SynopsisMechanism
+from privmix.mixture import deviation, gradient
+from privmix.mixture.model import Mixture
+from privmix.mixture.moments import Moments, Prior, estimate
+from privmix.privacy import noise
+from privmix.privacy.accounting import Budget
+from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
+from privmix.privacy.exact import ExactNoise
+from privmix.privacy.ledger import Ledger
+from privmix.release.folder import MODEL, ReleasedModel
+from privmix.release.public_plan import PublicPlan
+
+TOLERANCE = 1e-6  # relative, and 1e-9 absolute in the unit ball: the same computation on another machine
+WHOLE = r"(\d{1,6})"
+
+Entry = dict[str, Any]
+
+
+def derive_mixture(model: ReleasedModel, plan: PublicPlan) -> Mixture | None:
+    """Return the mixture in the unit ball that the transcript implies, or None if a random search lies between."""
+    entries = model.transcript[1:] if plan.chosen is not None else model.transcript
+    mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
+    if isinstance(mechanism, DpEm):
+        return _em_mixture(mechanism, entries, spec, budget)
+    if isinstance(mechanism, DpSgd):
+        return _descend(mechanism, entries, spec, budget)
+    if isinstance(mechanism, OutputNoise):
+        return _moved_reference(mechanism, entries[0], spec, budget)
+    if isinstance(mechanism, PosteriorSample) and mechanism.released == "mean":
+        return _posterior(mechanism, entries, spec, budget).mean
+    if isinstance(mechanism, NoisyMoments):
+        return _scheduled_mixture(mechanism, entries, spec, budget)
+    return None
+
+
+def check_mixture(model: ReleasedModel, plan: PublicPlan) -> bool:
+    """Compare the released mixture with the one that the transcript implies. Return whether there is one."""
+    with np.errstate(all="ignore"):
+        derived = derive_mixture(model, plan)
+    if derived is None:
+        return False
+    stated = model.normalised
+    for name in ("weights", "means", "covariances"):
+        one, other = np.array(getattr(stated, name)), getattr(derived, name)
+        if one.shape != other.shape or not np.allclose(one, other, rtol=TOLERANCE, atol=1e-9):
+            raise UserError(
+                f"{MODEL}: the {name} of the mixture do not follow from the transcript; do not publish it."
+            )
+    return True
+
+
+def _from_values(values: Entry) -> Mixture:
+    return Mixture(*(np.array(values[name]) for name in ("weights", "means", "covariances")))
+
+
+def _em_curator(mechanism: DpEm, spec: Spec, budget: Budget) -> dp_em._Curator:
+    return dp_em._Curator(
+        laplace=mechanism.noise == "llg",
+        share=mechanism.share(spec.n_components, budget),
+        neighbours=mechanism.relation(spec),
+        rows=spec.domain.rows,
+        source=ExactNoise(),
+        ledger=Ledger(),
+    )
+
+
+def _em_mixture(mechanism: DpEm, entries: Sequence[Entry], spec: Spec, budget: Budget) -> Mixture:
+    counts, sums, squares = (np.array(entries[-1][name]) for name in ("counts", "sums", "squares"))
+    last = Moments(counts, sums, squares, float("nan"), counts.sum())
+    fitted = estimate(last, floor=spec.floor, prior=Prior())
+    return dp_em._project_to_box(fitted, spec, _em_curator(mechanism, spec, budget).noise_variance(counts))
+
+
+def _sgd_deviation(mechanism: DpSgd, spec: Spec, budget: Budget) -> float:
+    norm = mechanism.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
+    reach = norm if mechanism.relation(spec).relation == "add_remove" else 2 * norm
+    return mechanism.noise_multipliers(spec, budget)[1] * reach / (mechanism.rate(spec) * spec.domain.rows)
+
+
+def _descend(mechanism: DpSgd, entries: Sequence[Entry], spec: Spec, budget: Budget) -> Mixture:
+    mixture, size = _from_values(entries[0]["start"]), mechanism.rate(spec) * spec.domain.rows
+    deviated = _sgd_deviation(mechanism, spec, budget)
+    for step, entry in enumerate(entries[1:]):
+        length = FIRST_STEP * (LAST_STEP / FIRST_STEP) ** (step / max(mechanism.steps - 1, 1))
+        released = np.array(entry["gradient"]) / size
+        mixture = project_to_box(*gradient.take_step(mixture, released, rate=length, noise=deviated), spec)
+    return mixture
+
+
+def _shrunk_sum(
+    mechanism: OutputNoise, entry: Entry, spec: Spec, budget: Budget
+) -> tuple[np.ndarray, np.ndarray]:
+    share, blocks = mechanism.reference_share, entry["blocks"]
+    for_sum = noise_multipliers_by_share([share, 1 - share], budget)[1]
+    return output_noise.shrink(np.array(entry["sum"]) / blocks, for_sum * 2 * mechanism.radius / blocks)
+
+
+def _moved_reference(mechanism: OutputNoise, entry: Entry, spec: Spec, budget: Budget) -> Mixture:
+    shrunk, _ = _shrunk_sum(mechanism, entry, spec, budget)
+    about = _from_values(entry["reference"])
+    weights, means, covariances = deviation.apply_deviation(about, shrunk, LEAST_VARIANCE)
+    return project_to_box(weights, means, covariances, spec)
+
+
+def _measured(entry: Entry, spec: Spec, mechanism: Any, noise_multiplier: float) -> MomentMeasurement:
+    """Return a joint measurement as the mechanism had it, with the deviations of its noise."""
+    counts, sums, squares = (np.array(entry[name]) for name in ("counts", "sums", "squares"))
+    shape, neighbours = joint_moments.scheme(sums.shape[1]), mechanism.relation(spec)
+    size = len(counts) * deviation.component_size(sums.shape[1])
+    reach = noise.with_rounding(
+        shape.sensitivity(neighbours), size, 2, neighbours=neighbours, source=ExactNoise()
+    )
+    drawn = noise_multiplier * reach
+    return MomentMeasurement(
+        counts, sums, squares, drawn / shape.count, drawn / shape.total, drawn / shape.square
+    )
+
+
+def _posterior(
+    mechanism: PosteriorSample, entries: Sequence[Entry], spec: Spec, budget: Budget
+) -> NoisyPosterior:
+    mixture = about = _from_values(entries[0]["reference"])
+    multipliers = mechanism.noise_multipliers(budget)[1:]
+    for entry, multiplier in zip(entries[1:], multipliers, strict=False):
+        about, released = mixture, _measured(entry, spec, mechanism, multiplier)
+        mixture = m_step(about, released, spec, mechanism.relation(spec))
+    return NoisyPosterior(about, released, spec)
+
+
+def _scheduled_mixture(
+    mechanism: NoisyMoments, entries: Sequence[Entry], spec: Spec, budget: Budget
+) -> Mixture | None:
+    neighbours = mechanism.relation(spec)
+    plan = mechanism.schedule(spec, budget, neighbours)
+    if plan.width > plan.n_components:
+        return None
+    multiplier = equal_shares(0, plan.releases, budget, "exact").noise_multiplier
+    waiting = iter(entries)
+
+    def run(start: Mixture, iterations: int, label: str) -> Refinement:
+        mixture, iterates = start, []
+        for _ in range(iterations):
+            released = _measured(next(waiting), spec, mechanism, multiplier)
+            mixture = m_step(mixture, released, spec, neighbours)
+            iterates.append(mixture)
+        kept = iterates[iterations // 2 :] or [start]
+        return Refinement(average_mixtures(kept, spec), iterates, [])
+
+    return noisy_moments._run_schedule(run, plan, spec, np.random.Generator(np.random.PCG64(0)))
+
+
+def check_notes(model: ReleasedModel, plan: PublicPlan) -> None:
+    """Refuse a note that the mechanism does not write, or that the transcript does not support."""
+    exact, forms = set(_exact_notes(model, plan)), [re.compile(form) for form in _note_forms(model, plan)]
+    own = list(model.notes)
+    if isinstance(plan.mechanism, LocalMechanism):
+        remarks = report_remarks(plan)
+        _demand(own[len(own) - len(remarks) :] == remarks, "the remarks on the reports are not at the end")
+        own = own[: len(own) - len(remarks)]
+    used: set[int] = set()
+    stated = set()
+    for note in own:
+        fits = [number for number, form in enumerate(forms) if _fits(form, note, model)]
+        _demand(note in exact or any(number not in used for number in fits), repr(note[:60]))
+        used.update(fits)
+        _demand(note not in stated, "a note occurs twice")
+        stated.add(note)
+    missing = exact - stated
+    _demand(not missing, f"the note {min(missing, default='')[:60]!r} is missing")
+
+
+def report_remarks(plan: PublicPlan) -> list[str]:
+    """Return the remarks that a file of reports states."""
+    mechanism = plan.mechanism
+    assert isinstance(mechanism, LocalMechanism)
+    return mechanism.remarks(plan.events, plan.spec, mechanism.plan(plan.spec, plan.budget))
+
+
+def _demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise UserError(f"{MODEL}: the notes are not those of the mechanism ({what}); do not publish it.")
+
+
+def _fits(form: re.Pattern[str], note: str, model: ReleasedModel) -> bool:
+    """Return whether the note has the form. A number of components is at most that of the model."""
+    found = form.fullmatch(note)
+    return found is not None and all(int(number) <= max(model.components) for number in found.groups())
+
+
+def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
+    """Yield the notes that must be there, word for word."""
+    entries = model.transcript[1:] if plan.chosen is not None else model.transcript
+    mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
+    asked = plan.job.spec(model.domain)
+    if asked.candidates:
+        yield asked.choice_note(len(model.original.weights) if plan.chosen is None else plan.chosen)
+    if plan.chosen is not None:
+        price = asked.choice_share * plan.job.budget.epsilon
+        if component_choice.expected_loss(asked, price) > component_choice.LARGEST_LOSS / 2:
+            number = component_choice.block_count(asked)
+            yield (
+                f"This choice is nearly random: {number} {'block' if number == 1 else 'blocks'} of records cannot "
+                f"tell the candidates apart at ε = {price:g}."
+            )
+    if isinstance(mechanism, DpEm):
+        if _em_curator(mechanism, spec, budget).count_noise() > spec.domain.rows / spec.n_components:
+            yield dp_em.MOSTLY_NOISE
+    elif isinstance(mechanism, DpSgd):
+        yield from dp_sgd._notes(_sgd_deviation(mechanism, spec, budget), spec)
+    elif isinstance(mechanism, NoisyMoments):
+        neighbours = mechanism.relation(spec)
+        schedule = mechanism.schedule(spec, budget, neighbours)
+        each = noisy_moments._loss(spec, schedule.n_components, budget, neighbours)
+        yield from noisy_moments._notes(schedule, spec, schedule.releases * each)
+    elif isinstance(mechanism, OutputNoise):
+        _, factors = _shrunk_sum(mechanism, entries[0], spec, budget)
+        yield from output_noise._notes(factors, entries[0]["blocks"])
+    elif isinstance(mechanism, PosteriorSample):
+        yield from _posterior(mechanism, entries, spec, budget).notes()
+    elif isinstance(mechanism, SynopsisMechanism):
+        yield from _synopsis_notes(mechanism.replay(entries[0], spec, budget), spec)
+    elif isinstance(mechanism, TreeThenMoments):
+        for_tree = Budget(mechanism.tree_share * budget.epsilon, 0.0)
+        yield from _synopsis_notes(NoisyTree().replay(entries[0], spec, for_tree), spec)
+    elif isinstance(mechanism, adaptive_tree_response.AdaptiveTreeResponse):
+        per_report = mechanism.plan(spec, budget)
+        halving = tree_response.halvings(spec, model.method)
+        _, rounds = adaptive_tree_response.schedule(halving.depth, per_report)
+        if adaptive_tree_response.split_threshold(rounds, per_report) >= 1 / 2:
+            yield (
+                "A part of the public box stands out from the noise only if it holds half of the records: "
+                "the mixture is mostly noise."
+            )
+
+
+def _synopsis_notes(synopsis: Synopsis, spec: Spec) -> Iterator[str]:
+    supported = int((synopsis.weights() > 0).sum())
+    if synopsis.mostly_noise:
+        yield f"The noise in the {len(synopsis.counts)} counts is as large as the counts: the mixture is mostly noise."
+    if supported < spec.n_components and not spec.candidates:
+        yield (
+            f"Only {supported} of the {len(synopsis.counts)} parts of the public box have a positive noisy count, "
+            f"so the mixture has {supported} of the {spec.n_components} requested components."
+        )
+
+
+def _note_forms(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
+    """Yield the forms of notes that depend on a random search or on many reports, with their numbers left open."""
+    used = len(model.original.weights)
+    yield r"EM stopped after \d{1,5} iterations before it converged\."
+    yield rf"{WHOLE} of {used} components are empty\."
+    yield rf"{WHOLE} of {used} components are as narrow as the floor allows\."
+    if not isinstance(plan.mechanism, LocalMechanism):
+        return
+    yield rf"the reports support {used} of {WHOLE} components through this noise\."
+    yield rf"{WHOLE} of {used} means were moved into the public box\."
+    yield (
+        rf"{WHOLE} of {used} components were wider than the public box allows and were narrowed; they mostly "
+        r"describe noise\."
+    )
+    yield rf"Because of the noise, the reports support {used} of the {WHOLE} requested components\."
+    yield (
+        rf"Because of the noise, the reports support {used} of the {WHOLE} requested components\. More components "
+        r"would only fit the noise\."
+    )
+    yield r"No part of the public box stands out from the noise: the mixture is mostly noise\."
+    yield r"The noise in the \d{1,6} counts is as large as the counts: the mixture is mostly noise\."
+    yield (
+        rf"Only {WHOLE} of the \d{{1,6}} parts of the public box have a positive noisy count, so the mixture has "
+        rf"{used} of the {WHOLE} requested components\."
+    )

@@ -1,0 +1,279 @@
+"""The file of reports of a release: columns, values and metadata by the public plan, and what follows from the reports.
+
+From the reports follow the shares of the attributes' values, and the questions of later rounds.
+"""
+
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from privmix.artefacts.fitted_model import Proportion
+from privmix.artefacts.io import NO_DIGITS, PARQUET_SEAL, describe_damage, numpy_column, to_arrow
+from privmix.artefacts.private import PrivateInfo, private_writer
+from privmix.errors import UserError
+from privmix.mechanisms.local import adaptive_tree_response
+from privmix.mechanisms.local.adaptive_tree_response import AdaptiveTreeResponse
+from privmix.mechanisms.local.base import LocalMechanism, Plan, decode_reports
+from privmix.mechanisms.local.input_noise import InputNoise
+from privmix.mechanisms.local.randomized_response import RandomizedResponse
+from privmix.mechanisms.local.tree_response import TreeResponse, halvings
+from privmix.mechanisms.shared import attributes
+from privmix.mechanisms.shared.partitions import Partition
+from privmix.privacy.exact import STEP
+from privmix.privacy.oracles import (
+    GeneralizedResponse,
+    HadamardResponse,
+    LocalHashing,
+    Oracle,
+    SubsetSelection,
+)
+from privmix.privacy.oracles.survey import SurveyOracle, row_type, unpack_reports
+from privmix.release.closed_files import PRIVMIX, check_json, is_same_file, open_parquet, same_writer
+from privmix.release.derived_values import report_remarks
+from privmix.release.folder import MOST_BYTES, REPORTS, ReleasedModel
+from privmix.release.public_plan import PublicPlan
+from privmix.release.transcripts import check_shape
+
+ROWS_PER_BYTE = (
+    16  # a Parquet file of honest reports is never denser: one bit for each report, and some slack
+)
+MOST_GROUPS = 4096
+TOLERANCE = 1e-9  # of a share: the same computation on another machine
+
+Columns = dict[str, np.ndarray]
+
+
+def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_number: bool = False) -> bool:
+    """Check the file of reports. Return whether its bytes were compared with those that Privmix writes."""
+    mechanism, path = plan.mechanism, folder / REPORTS
+    assert isinstance(mechanism, LocalMechanism)
+    own = mechanism.plan(plan.spec, plan.budget)
+    rows = _number_of_reports(path)
+    if not any_number:
+        _check_number(rows, model, own)
+    file = open_parquet(
+        path, MOST_BYTES[REPORTS], _column_names(mechanism, plan), rows, {PRIVMIX, *PARQUET_SEAL}
+    )
+    _check_seal(path, file)
+    _demand(file.metadata.num_row_groups <= MOST_GROUPS, "its number of row groups")
+    info = _read_info(file, model, plan, rows)
+    _check_types(file, mechanism, plan, own, info.asked[0])
+    table = file.read()
+    _demand(not any(column.null_count for column in table.columns), "missing values")
+    columns = {name: numpy_column(table, name) for name in table.column_names}
+    _check_values(columns, mechanism, plan, own, info.asked[0])
+    _check_proportions(columns, model, own)
+    if not same_writer(file):
+        return False
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+    _demand(_is_rewritten(path, columns, groups, info), "its bytes")
+    return True
+
+
+def _demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise UserError(
+            f"{REPORTS} is not what the plan of the mechanism demands ({what}); do not publish it."
+        )
+
+
+def _number_of_reports(path: Path) -> int:
+    try:
+        rows = int(pq.read_metadata(path).num_rows)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as Parquet; get the release again.") from error
+    _demand(0 < rows <= ROWS_PER_BYTE * path.lstat().st_size, "its number of reports")
+    return rows
+
+
+def _check_number(rows: int, model: ReleasedModel, own: Plan) -> None:
+    """Check the number of reports, as far as it is public."""
+    if model.domain.unit == "person":
+        _demand(rows % own.per_person == 0, f"{own.per_person} reports of each person")
+    elif model.domain.relation == "replace_one":
+        _demand(rows == model.domain.rows, f"{model.domain.rows} reports")
+
+
+def _column_names(mechanism: LocalMechanism, plan: PublicPlan) -> list[str]:
+    domain = plan.spec.domain
+    names = ["part"]
+    if isinstance(mechanism, InputNoise):
+        names = [f"y{axis}" for axis in range(len(domain.axes))]
+    elif isinstance(mechanism, RandomizedResponse):
+        names = ["cell"]
+    asked = mechanism.plan(plan.spec, plan.budget).attribute_epsilon > 0
+    return [*names, *(attributes.PREFIX + each.name for each in domain.attributes if asked)]
+
+
+def _check_seal(path: Path, file: pq.ParquetFile) -> None:
+    """Check that the seal is the SHA-256 of the file and nothing else."""
+    [(name, form)] = PARQUET_SEAL.items()
+    digits = re.escape(form).replace(NO_DIGITS, rb"[0-9a-f]{64}")
+    _demand(re.fullmatch(digits, file.metadata.metadata[name]) is not None, "its seal")
+    with path.open("rb") as stream:
+        _demand(describe_damage(stream) is None, "its seal")
+
+
+def _read_info(file: pq.ParquetFile, model: ReleasedModel, plan: PublicPlan, rows: int) -> PrivateInfo:
+    """Return the metadata. All but the questions of later rounds follow from the model."""
+    text = file.metadata.metadata[PRIVMIX].decode("utf-8", errors="replace")
+    check_json(text, f"the metadata of {REPORTS}", indent=None)
+    try:
+        info = PrivateInfo.model_validate_json(text)
+    except ValidationError as error:
+        raise UserError(f"the metadata of {REPORTS} are not those of reports; do not publish it.") from error
+    expected = PrivateInfo(
+        notice=model.notice,
+        domain=model.domain,
+        mechanism=model.mechanism,
+        method=model.method,
+        parameters=model.parameters,
+        privacy=model.privacy,
+        reports=[rows],
+        asked=info.asked,
+        seconds=[],
+        notes=report_remarks(plan),
+    )
+    if info != expected or len(info.asked) != 1:
+        raise UserError(f"{REPORTS} and model.json do not state the same guarantee; do not publish them.")
+    _demand(
+        isinstance(plan.mechanism, AdaptiveTreeResponse) or info.asked == [{}],
+        "questions that it did not ask",
+    )
+    return info
+
+
+def _oracles(
+    mechanism: LocalMechanism, plan: PublicPlan, own: Plan, asked: Mapping[str, Any]
+) -> list[SurveyOracle]:
+    """Return the oracle of each level or round."""
+    if isinstance(mechanism, TreeResponse):
+        return mechanism.questions(plan.spec, own)[2]
+    deepest = halvings(plan.spec, plan.job.method).depth
+    _, rounds = adaptive_tree_response.schedule(deepest, own)
+    texts = asked.get("partitions")
+    _demand(set(asked) == {"partitions"} and isinstance(texts, list) and len(texts) == rounds, "its rounds")
+    assert isinstance(texts, list)
+    shapes = [check_shape(text, 0, deepest) for text in texts]
+    return [adaptive_tree_response.oracle_of(Partition(shape, deepest), own) for shape in shapes]
+
+
+def _report_type(
+    mechanism: LocalMechanism, plan: PublicPlan, own: Plan, asked: Mapping[str, Any]
+) -> np.dtype:
+    if isinstance(mechanism, InputNoise):
+        return np.dtype(np.float32)
+    if isinstance(mechanism, RandomizedResponse):
+        return mechanism.channel(plan.spec, own)[1].report
+    return row_type(_oracles(mechanism, plan, own, asked))
+
+
+def _check_types(
+    file: pq.ParquetFile, mechanism: LocalMechanism, plan: PublicPlan, own: Plan, asked: Mapping[str, Any]
+) -> None:
+    report = _report_type(mechanism, plan, own, asked)
+    sizes = {attributes.PREFIX + each.name: len(each.values) for each in plan.spec.domain.attributes}
+    for field in file.schema_arrow:
+        kind = report
+        if field.name in sizes:
+            kind = GeneralizedResponse(sizes[field.name], own.attribute_epsilon).report
+        expected = to_arrow(np.zeros(1, dtype=kind)).type
+        _demand(field.type == expected, f"the type of {field.name!r}")
+
+
+def _check_values(
+    columns: Columns, mechanism: LocalMechanism, plan: PublicPlan, own: Plan, asked: Mapping[str, Any]
+) -> None:
+    for attribute in plan.spec.domain.attributes:
+        name = attributes.PREFIX + attribute.name
+        _demand(
+            name not in columns or int(columns[name].max()) < len(attribute.values), f"an answer of {name!r}"
+        )
+    if isinstance(mechanism, InputNoise):
+        for axis in range(len(plan.spec.domain.axes)):
+            steps = columns[f"y{axis}"].astype(np.float64) / STEP
+            _demand(
+                bool(np.isfinite(steps).all()) and bool((steps == np.rint(steps)).all()),
+                "the lattice of 2^-20",
+            )
+    elif isinstance(mechanism, RandomizedResponse):
+        oracle = mechanism.channel(plan.spec, own)[1]
+        _demand(_are_valid(decode_reports(columns["cell"], oracle.report), oracle), "a report")
+    else:
+        oracles = _oracles(mechanism, plan, own, asked)
+        rows = decode_reports(columns["part"], row_type(oracles))
+        _demand(int(rows["turn"].max()) < len(oracles), "a turn")
+        for turn, oracle in enumerate(oracles):
+            reports = unpack_reports(rows, turn, oracle)
+            _demand(_are_valid(reports, oracle), "a report")
+            if isinstance(oracle, GeneralizedResponse) and "a" in (rows.dtype.names or ()):
+                unused = rows[rows["turn"] == turn]
+                _demand(not unused["a"].any() and not unused["b"].any(), "a hash that was not asked for")
+        if isinstance(mechanism, AdaptiveTreeResponse):
+            _check_questions(rows, plan, own, asked)
+
+
+def _are_valid(reports: np.ndarray, oracle: Oracle) -> bool:
+    """Return whether the oracle can have made all these reports."""
+    if isinstance(oracle, LocalHashing):
+        hashed = all((reports[name] < oracle.prime).all() for name in ("a", "b"))
+        return hashed and bool((reports["answer"] < oracle.buckets).all())
+    if isinstance(oracle, GeneralizedResponse):
+        return bool((reports < oracle.categories).all())
+    if isinstance(oracle, HadamardResponse):
+        return bool((reports < 2 * (oracle.columns - 1)).all())
+    if isinstance(oracle, SubsetSelection) and oracle.is_list:
+        ordered = (np.diff(reports.astype(np.int64), axis=1) > 0).all()
+        return bool(ordered) and bool((reports < oracle.categories).all())
+    used = oracle.categories % 8  # bits of the last byte, the lowest first
+    clean = not used or not (reports[:, -1] >> np.uint8(used)).any()
+    if isinstance(oracle, SubsetSelection):
+        clean = clean and bool((np.bitwise_count(reports).sum(axis=1) == oracle.size).all())
+    return clean
+
+
+def _check_questions(rows: np.ndarray, plan: PublicPlan, own: Plan, asked: Mapping[str, Any]) -> None:
+    """Compute the partition of each round from the reports of earlier rounds, and compare it."""
+    deepest = halvings(plan.spec, plan.job.method).depth
+    first, rounds = adaptive_tree_response.schedule(deepest, own)
+    partitions = [Partition.even(first, deepest)]
+    said: list[Any] = []
+    threshold = adaptive_tree_response.split_threshold(rounds, own)
+    for turn in range(rounds):
+        if turn:
+            partitions.append(adaptive_tree_response.next_question(partitions, said, threshold))
+        _demand(partitions[turn].shape.packed() == asked["partitions"][turn], "the question of a round")
+        reports = unpack_reports(rows, turn, adaptive_tree_response.oracle_of(partitions[turn], own))
+        said.append(adaptive_tree_response.estimate_shares(partitions[turn], [reports], own))
+
+
+def _values(share: Proportion) -> list[float]:
+    return [share.estimate, share.standard_error, *share.exact, *share.normal, *share.chebyshev]
+
+
+def _check_proportions(columns: Columns, model: ReleasedModel, own: Plan) -> None:
+    derived = attributes.proportions(columns, model.domain, own.attribute_epsilon, own.per_person)
+    stated = model.proportions
+    same = [(one.attribute, one.value) for one in derived] == [(one.attribute, one.value) for one in stated]
+    for one, other in zip(derived, stated, strict=False):
+        same = same and np.allclose(_values(one), _values(other), rtol=TOLERANCE, atol=TOLERANCE)
+    if not same:
+        raise UserError(f"the shares in model.json do not follow from {REPORTS}; do not publish them.")
+
+
+def _is_rewritten(path: Path, columns: Columns, groups: list[int], info: PrivateInfo) -> bool:
+    """Return whether the file has the bytes that Privmix writes for these columns and metadata."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy, first = Path(folder) / REPORTS, 0
+        with private_writer(copy, compression="none") as writer:
+            for size in groups:
+                writer.write({name: values[first : first + size] for name, values in columns.items()})
+                first += size
+            writer.info = info
+        return is_same_file(path, copy)

@@ -1,0 +1,535 @@
+"""Forged releases: each forger recomputes the checksums and signs with a key of their own.
+
+With the key of the curator all of them are refused. Without it, those are refused that contradict the folder or the
+public plan of the mechanism. The rest is called internally consistent, origin not proven.
+"""
+
+import base64
+import json
+import os
+import re
+import shutil
+import struct
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from making import make_mechanism
+from walks_park import Park, points
+
+from privmix import cli
+from privmix.artefacts.io import PARQUET_SEAL
+from privmix.artefacts.io import seal as seal_file
+from privmix.artefacts.private import PrivateInfo, read_private
+from privmix.errors import UserError
+from privmix.mechanisms.base import Records, Spec, seeded_randomness
+from privmix.privacy.accounting import Budget
+from privmix.release import make, signing, verify
+from privmix.release.folder import (
+    CARD,
+    CHECKSUMS,
+    MODEL,
+    PAGE,
+    REPORTS,
+    SIGNATURE,
+    SYNTHETIC_CSV,
+    SYNTHETIC_PARQUET,
+    ReleasedModel,
+    checksums,
+    read_release,
+)
+
+FORGER = Ed25519PrivateKey.generate()
+SECRETS = points(3).tolist()  # true records
+
+
+def seal(folder: Path) -> None:
+    """Write matching checksums and sign them with the key of the forger."""
+    local = (folder / REPORTS).exists()
+    names = (MODEL, CARD, PAGE, SYNTHETIC_CSV, SYNTHETIC_PARQUET, *((REPORTS,) if local else ()))
+    (folder / CHECKSUMS).write_text(checksums(folder, names))
+    signing.sign(folder, FORGER)
+
+
+def edited(edit):
+    """Change model.json only."""
+
+    def forge(folder):
+        content = json.loads((folder / MODEL).read_text())
+        edit(content)
+        (folder / MODEL).write_text(json.dumps(content, indent=1, ensure_ascii=False))
+
+    return forge
+
+
+def rebuilt(edit):
+    """Change model.json, and write the card, the page and the synthetic rows that it gives."""
+
+    def forge(folder):
+        content = json.loads((folder / MODEL).read_text())
+        edit(content)
+        make._write_files(ReleasedModel.model_validate_json(json.dumps(content)), folder)
+
+    return forge
+
+
+def replaced(name, before, after):
+    """Change the text of one file."""
+
+    def forge(folder):
+        text = (folder / name).read_text()
+        assert before in text
+        (folder / name).write_text(text.replace(before, after, 1))
+
+    return forge
+
+
+def _with(**changes):
+    return lambda model: model.update(changes)
+
+
+def _privacy(**changes):
+    return lambda model: model["privacy"].update(changes)
+
+
+def _halve_epsilon(model):
+    model["privacy"].update(epsilon=0.5, budget_epsilon=0.5)
+    model["privacy"]["ledger"][0]["epsilon"] = 0.5
+
+
+def _more_noise_in_the_ledger(model):
+    """The claim fits the ledger, but the ledger does not fit the budget."""
+    [row] = [row for row in model["privacy"]["ledger"] if row["label"] == "refining"]
+    others = sum(row["count"] for row in model["privacy"]["ledger"])
+    assert others == row["count"]
+    row["noise_multiplier"] *= 2
+    events = verify.from_rows(model["privacy"]["ledger"])
+    model["privacy"]["epsilon"] = verify.recompute_claim(events, 1e-6, "exact").epsilon
+
+
+def _fewer_events(model):
+    model["privacy"]["ledger"][-1]["count"] -= 1
+    events = verify.from_rows(model["privacy"]["ledger"])
+    model["privacy"]["epsilon"] = verify.recompute_claim(events, 1e-6, "exact").epsilon
+
+
+def _other_weights(model):
+    for units in ("normalised", "original"):
+        weights = model[units]["weights"]
+        weights[:] = (
+            [1.0] if len(weights) == 1 else [weights[0] / 2, *weights[1:-1], weights[-1] + weights[0] / 2]
+        )
+        model[units]["means"][0] = [value / 2 for value in model[units]["means"][0]]
+
+
+def _true_rows(folder):
+    """Synthetic rows that are true records, in both files."""
+    model = read_release(folder)
+    rows = points(model.synthetic.rows)
+    table = pa.table({"east": rows[:, 0], "north": rows[:, 1]})
+    pq.write_table(table, folder / SYNTHETIC_PARQUET, compression="none")
+    lines = [f"{east!r},{north!r}" for east, north in rows.tolist()]
+    (folder / SYNTHETIC_CSV).write_text("\n".join(["east,north", *lines]) + "\n")
+
+
+def _one_row(folder):
+    lines = (folder / SYNTHETIC_CSV).read_text().splitlines()
+    lines[7] = ",".join(map(repr, SECRETS[0]))
+    (folder / SYNTHETIC_CSV).write_text("\n".join(lines) + "\n")
+
+
+def _more_rows(folder):
+    with (folder / SYNTHETIC_CSV).open("a") as stream:
+        stream.write(",".join(map(repr, SECRETS[0])) + "\n")
+
+
+def _parquet(change, name=SYNTHETIC_PARQUET):
+    """Change the table of a Parquet file."""
+
+    def forge(folder):
+        pq.write_table(change(pq.ParquetFile(folder / name).read()), folder / name, compression="none")
+
+    return forge
+
+
+def _reports(change=lambda table: table, metadata=None):
+    """Write the reports again with changed columns or metadata, as Privmix writes them."""
+
+    def forge(folder):
+        path = folder / REPORTS
+        table = change(pq.ParquetFile(path).read())
+        info = json.loads(table.schema.metadata[b"privmix"])
+        if metadata:
+            metadata(info)
+        info["reports"] = [table.num_rows]
+        text = PrivateInfo.model_validate(info).model_dump_json().encode()
+        schema = pa.schema(list(table.schema))
+        names = [field.name for field in schema if field.type == pa.uint8()]
+        with pq.ParquetWriter(path, schema, compression="none", use_dictionary=names or False) as writer:
+            writer.write_table(pa.table(table.columns, schema=schema))
+            writer.add_key_value_metadata({b"privmix": text, **PARQUET_SEAL})
+        seal_file(path)
+
+    return forge
+
+
+def _first_row(table, name, value):
+    values = table[name].combine_chunks()
+    values = pa.concat_arrays([pa.array([value], type=values.type), values[1:]])
+    return table.set_column(table.column_names.index(name), name, values)
+
+
+def _with_field_metadata(schema):
+    return schema.set(0, schema.field(0).with_metadata({"rows": str(SECRETS)}))
+
+
+def _gap(folder):
+    """Put bytes between the columns and the footer of a Parquet file."""
+    content = (folder / SYNTHETIC_PARQUET).read_bytes()
+    length = struct.unpack("<I", content[-8:-4])[0]
+    body, footer = content[: -8 - length], content[-8 - length :]
+    (folder / SYNTHETIC_PARQUET).write_bytes(body + json.dumps(SECRETS).encode() + footer)
+
+
+def _bitmap(change):
+    def forge(folder):
+        text = (folder / PAGE).read_text()
+        [address] = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", text)
+        forged = base64.b64encode(change(base64.b64decode(address))).decode()
+        (folder / PAGE).write_text(text.replace(address, forged))
+
+    return forge
+
+
+def _text_chunk(png):
+    data = b"Comment\0" + json.dumps(SECRETS).encode()
+    chunk = struct.pack(">I", len(data)) + b"tEXt" + data + struct.pack(">I", zlib.crc32(b"tEXt" + data))
+    return png[:33] + chunk + png[33:]
+
+
+def _other_points(folder):
+    """The picture of true records instead of synthetic rows."""
+    from privmix.release import page
+    from privmix.report.model_plot import draw_records, plot_window
+
+    model = read_release(folder)
+    expected = page.render(model)
+    shown = page.Rows(model.domain, points(5000), np.empty((0, 2)))
+    bitmap = draw_records(plot_window(shown, []), shown)
+    (folder / PAGE).write_text(expected.text.replace(expected.bitmap, bitmap))
+
+
+def _seeded(folder):
+    """A benchmark model whose labels are those of a release: its ledger and its form are right."""
+    model = json.loads((folder / MODEL).read_text())
+    domain = read_release(folder).domain
+    mechanism = make_mechanism("noisy_moments", **model["parameters"])
+    records = Records(domain.normalise(points(300)))
+    made = mechanism.fit(records, Spec(domain, 2), Budget(1.0, 1e-6), seeded_randomness(1, "x"))
+    model["transcript"] = made.transcript
+    model["normalised"] = make.Gaussians.of(made.mixture).model_dump()
+    scale = [axis.scale for axis in domain.axes]
+    model["original"] = make.Gaussians.of(made.mixture.restore(np.zeros(2), np.array(scale))).model_dump()
+    model["notes"] = made.notes
+    make._write_files(ReleasedModel.model_validate_json(json.dumps(model)), folder)
+
+
+def _off_the_lattice(model):
+    model["transcript"][0]["sums"][0][0] += SECRETS[0][0] * 1e-6
+
+
+def _longer_counts(model):
+    entry = model["transcript"][0]
+    entry["counts"] = base64.b64encode(base64.b64decode(entry["counts"]) + b"\0" * 8).decode()
+
+
+def _link(folder):
+    shutil.move(folder / MODEL, folder.parent / "elsewhere.json")
+    (folder / MODEL).symlink_to(folder.parent / "elsewhere.json")
+
+
+def _pipe(folder):
+    (folder / CARD).unlink()
+    os.mkfifo(folder / CARD)
+
+
+def _huge(folder):
+    with (folder / MODEL).open("ab") as stream:
+        stream.truncate(1 << 40)  # a sparse file
+
+
+def _many_events(model):
+    model["privacy"]["ledger"][0]["count"] = 10**12
+
+
+def _many_rows(model):
+    model["synthetic"]["rows"] = 10**11
+
+
+def _many_steps(model):
+    model["parameters"]["iterations"] = 10**12
+
+
+FORGERIES = {
+    # The claim and the ledger.
+    "half of ε in claim, ledger, budget and card": ("grid", rebuilt(_halve_epsilon), "a grid of"),
+    "half of ε in the claim": ("grid", rebuilt(_privacy(epsilon=0.5)), "its ledger adds up to"),
+    "more noise in the ledger than by plan": ("moments", rebuilt(_more_noise_in_the_ledger), "public plan"),
+    "an event less": ("moments", rebuilt(_fewer_events), "public plan"),
+    "no event": ("moments", rebuilt(_privacy(ledger=[])), "no ledger"),
+    "an event of another label": (
+        "grid", rebuilt(lambda m: m["privacy"]["ledger"][0].update(label="x" * 9)), "public plan",
+    ),
+    "a key in an event": (
+        "grid", edited(lambda m: m["privacy"]["ledger"][0].update(note=str(SECRETS))), "public plan",
+    ),
+    "another accountant": ("grid", rebuilt(_privacy(accountant="exact")), "accountant"),
+    "another δ": ("grid", rebuilt(_privacy(delta=1e-9)), "its ledger adds up to"),
+    "record called person": ("grid", rebuilt(_privacy(unit="person")), "unit = person"),
+    "replace_one called add_remove": ("grid", rebuilt(_privacy(relation="add_remove")), "relation"),
+    "central called distance": ("laplace", rebuilt(_privacy(trust="distance")), "trust"),
+    "another method": ("grid", rebuilt(_with(method="noisy_tree")), "public plan"),
+    "more components requested": ("moments", rebuilt(_with(components=[40])), "notes"),
+    "another version": ("grid", rebuilt(_with(version="0.0.9")), "made by Privmix 0.0.9"),
+    # The model.
+    "a weight in one system of units": (
+        "response", rebuilt(lambda m: m["original"]["means"][0].reverse()), "in original units",
+    ),
+    "weights and means in both systems of units": ("moments", rebuilt(_other_weights), "follow from the transcript"),
+    "a benchmark model called a release": ("moments", _seeded, "off the lattice"),
+    "a number off the lattice": ("moments", rebuilt(_off_the_lattice), "off the lattice"),
+    "another map into the unit ball": (
+        "grid", rebuilt(lambda m: m["domain"]["axes"][0].update(scale=0.1)), "the unit ball",
+    ),
+    "other shares of an attribute": (
+        "response", rebuilt(lambda m: m["proportions"][0].update(estimate=0.5)), "do not follow from",
+    ),
+    # Room for records in model.json.
+    "records in the transcript": (
+        "moments", edited(lambda m: m["transcript"][0].update(rows=SECRETS)), "the transcript is not",
+    ),
+    "an entry more in the transcript": (
+        "moments", edited(lambda m: m["transcript"].append(m["transcript"][0])), "the transcript is not",
+    ),
+    "more counts than cells": ("grid", rebuilt(_longer_counts), "the transcript is not"),
+    "records in a transcript that must be empty": (
+        "response", rebuilt(lambda m: m["transcript"].append({"rows": SECRETS})), "the transcript is not",
+    ),
+    "records in a note": ("grid", rebuilt(lambda m: m["notes"].append(str(SECRETS))), "the notes are not"),
+    "a note twice": ("moments", rebuilt(lambda m: m["notes"].append(m["notes"][0])), "the notes are not"),
+    "no notes": ("moments", rebuilt(lambda m: m["notes"].clear()), "the notes are not"),
+    "records in the parameters": ("grid", rebuilt(lambda m: m["parameters"].update(rows=str(SECRETS))), "rows"),
+    "a parameter as text": ("grid", rebuilt(lambda m: m["parameters"].update(searches="1")), "parameters.searches"),
+    "a key twice": ("grid", replaced(MODEL, ' "made":', ' "made": "2001-01-01",\n "made":'), "twice"),
+    "records in spaces": ("grid", replaced(MODEL, '\n "made":', '\n\t "made":'), "other spacing"),
+    "records in digits": ("grid", replaced(MODEL, '"lower": -5.0', '"lower": -5.000417'), "unit ball"),
+    "digits that change nothing": ("grid", replaced(MODEL, '"lower": -5.0', '"lower": -5.00'), "more digits|spacing"),
+    "an invisible letter": ("grid", rebuilt(lambda m: m["about"].update(citation="a\u200bb")), "invisible"),
+    "a very long text": ("grid", rebuilt(lambda m: m["about"].update(citation="a" * 6000)), "6,000|5,000"),
+    # Other files.
+    "true records as synthetic rows": ("grid", _true_rows, "the synthetic rows are not"),
+    "one true record in the CSV file": ("grid", _one_row, "the synthetic rows are not"),
+    "a row more in the CSV file": ("grid", _more_rows, "the synthetic rows are not"),
+    "one true record in the Parquet file": (
+        "grid", _parquet(lambda table: _first_row(table, "east", SECRETS[0][0])), "the synthetic rows are not",
+    ),
+    "a row order of its own": ("grid", _parquet(lambda table: table.slice(1)), "rows"),
+    "a column more": ("grid", _parquet(lambda table: table.append_column("x0", table["east"])), "the columns"),
+    "metadata of a Parquet file": (
+        "grid", _parquet(lambda table: table.replace_schema_metadata({"rows": str(SECRETS)})), "metadata",
+    ),
+    "metadata of a column": (
+        "grid", _parquet(lambda table: table.cast(_with_field_metadata(table.schema))), "metadata|rows are not",
+    ),
+    "bytes between the columns of a Parquet file": ("grid", _gap, "no column"),
+    "a comment in the page": ("grid", replaced(PAGE, "</body>", f"<!-- {SECRETS} -->\n</body>"), "is not the page"),
+    "a comment in the picture": ("grid", replaced(PAGE, "</g>\n", f"</g>\n<!-- {SECRETS} -->"), "another picture"),
+    "a text in the bitmap": ("grid", _bitmap(_text_chunk), "bitmap"),
+    "bytes after the bitmap": ("grid", _bitmap(lambda png: png + b"\0" * 40), "bitmap"),
+    "a picture of true records": ("grid", _other_points, "other points|bitmap|not the page|another picture"),
+    "a card that promises more": ("grid", replaced(CARD, "ε = 1,", "ε = 0.1,"), "is not the card"),
+    "a comment in the card": ("grid", replaced(CARD, "\n\n", f"\n\n<!-- {SECRETS} -->\n\n"), "is not the card"),
+    "a line more in the checksums": (
+        "grid", lambda folder: (folder / CHECKSUMS).open("a").write("# " + str(SECRETS)), "checksums",
+    ),
+    # Reports.
+    "a column more of reports": (
+        "response", _reports(lambda t: t.append_column("x0", pa.array(points(t.num_rows)[:, 0]))), "the columns",
+    ),
+    "a report less": ("response", _reports(lambda table: table.slice(1)), "300 reports"),
+    "an answer that cannot be": ("response", _reports(lambda t: _first_row(t, "a_dog", 7)), "an answer of"),
+    "a bit more in a report": (
+        "response", _reports(lambda t: _first_row(t, "cell", b"\xff" * t["cell"].type.byte_width)), "a report",
+    ),
+    "a true row among the reports": (
+        "laplace", _reports(lambda t: _first_row(t, "y0", SECRETS[0][0] / 7)), "the lattice",
+    ),
+    "records in the notes of the reports": (
+        "response", _reports(metadata=lambda info: info["notes"].append(str(SECRETS))), "same guarantee",
+    ),
+    "records in the questions": (
+        "response", _reports(metadata=lambda info: info["asked"][0].update(rows=SECRETS)), "did not ask",
+    ),
+    "reports of another guarantee": (
+        "response", _reports(metadata=lambda info: info["privacy"].update(epsilon=0.1)), "same guarantee",
+    ),
+    # Folders that attack the reader.
+    "a link": ("grid", _link, "is a link"),
+    "a pipe": ("grid", _pipe, "is a link, a folder or a device"),
+    "a huge file": ("grid", _huge, "bytes"),
+    "a huge count": ("moments", edited(_many_events), "public plan"),
+    "a huge number of rows": ("grid", edited(_many_rows), "do not hold"),
+    "values of another type": (
+        "moments", edited(lambda m: m["privacy"].update(ledger=[{"kind": 1}])), "public plan|no release",
+    ),
+    "a domain of no width": (
+        "grid", edited(lambda m: m["domain"]["axes"][0].update(lower=5.0)), "not valid|unit ball",
+    ),
+    "a huge number of iterations": ("moments", edited(_many_steps), "at most"),
+}  # fmt: skip
+
+# These invent noisy numbers or public texts, and everything else follows from them.
+UNNOTICED = {
+    "another description of the data": (
+        "grid",
+        rebuilt(lambda m: m["about"].update(description=str(SECRETS))),
+    ),
+    "another title": ("grid", rebuilt(lambda m: m["domain"].update(title="Runs"))),
+    "another mixture that a search may have found": ("grid", rebuilt(_other_weights)),
+    "another seed of the synthetic rows": ("grid", rebuilt(lambda m: m["synthetic"].update(seed="0" * 32))),
+    "another date": ("grid", rebuilt(_with(made="2001-01-01"))),
+    "other public bounds of nothing": ("grid", rebuilt(lambda m: m["domain"].update(visibility="public"))),
+}
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    """Releases of four kinds and the public key of their curator."""
+    from privmix.audit import noise_tests
+
+    folder = tmp_path_factory.mktemp("originals")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise_tests.noise_findings, "__defaults__", (1e-9,))
+        patch.chdir(folder)
+        park = Park(folder)
+        park.write()
+        kinds = ("grid", "moments", "response", "laplace")
+        made = {kind: park.release(kind, 1.0, "--synthetic", "500", out=kind) for kind in kinds}
+    return made, folder / "releases/.signing/key.pub"
+
+
+@pytest.fixture
+def forged(originals, tmp_path):
+    """Return a function that forges a copy of a release, and seals it."""
+
+    def forge(kind, change):
+        folder = Path(shutil.copytree(originals[0][kind], tmp_path / "forged"))
+        change(folder)
+        if all(path.is_file() and path.stat().st_size < 1 << 30 for path in folder.iterdir()):
+            written = (folder / CHECKSUMS).read_text()
+            if written == (originals[0][kind] / CHECKSUMS).read_text():
+                seal(folder)
+            signing.sign(folder, FORGER)
+        return folder
+
+    return forge
+
+
+@pytest.mark.parametrize("kind", ["grid", "moments", "response", "laplace"])
+def test_an_unchanged_release_passes_with_and_without_the_key(originals, kind):
+    folders, key = originals
+    assert verify.inspect(folders[kind]).summary == verify.NOT_PROVEN
+    assert verify.inspect(folders[kind], str(key)).origin_proven
+    assert verify.inspect(folders[kind], key.read_text().split()[1]).origin_proven
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_that_contradicts_the_folder_or_the_plan_is_refused(forged, originals, name):
+    kind, change, said = FORGERIES[name]
+    folder = forged(kind, change)
+    with pytest.raises(UserError, match=said):
+        verify.verify(folder)
+    with pytest.raises(UserError):
+        verify.verify(folder, str(originals[1]))
+
+
+@pytest.mark.parametrize("name", UNNOTICED)
+def test_a_consistent_forgery_needs_the_key_of_the_curator(forged, originals, name):
+    folder = forged(*UNNOTICED[name])
+    verdict = verify.inspect(folder)
+    assert not verdict.origin_proven
+    assert verdict.summary == "internally consistent; origin not proven"
+    with pytest.raises(UserError, match="does not come from the signer"):
+        verify.verify(folder, str(originals[1]))
+
+
+def test_the_command_promises_no_more_than_it_checked(originals, capsys):
+    folders, key = originals
+    cli.main(["verify", str(folders["grid"])])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "internally consistent; origin not proven" in said
+    assert "valid release" not in said
+    assert "Not checked: the mixture comes from a random search" in said
+    cli.main(["verify", str(folders["grid"]), "--signer", str(key)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"signed by {key.read_text().split()[1]}" in said
+    assert "not proven" not in said
+
+
+def test_a_signature_of_another_folder_is_refused(originals, tmp_path):
+    folder = Path(shutil.copytree(originals[0]["grid"], tmp_path / "copy"))
+    shutil.copy(originals[0]["moments"] / SIGNATURE, folder / SIGNATURE)
+    with pytest.raises(UserError, match="changed after it was signed"):
+        verify.verify(folder)
+    (folder / SIGNATURE).unlink()
+    with pytest.raises(UserError, match="signature is missing"):
+        verify.verify(folder)
+
+
+def test_a_release_of_the_first_format_is_explained(forged):
+    def older(model):
+        for key in ("format", "about", "components", "choice_share", "drawn_with"):
+            del model[key]
+        del model["synthetic"]["seed"]
+
+    with pytest.raises(UserError, match="Format 1 has no signature and no seed"):
+        verify.verify(forged("grid", edited(older)))
+
+
+@pytest.mark.parametrize(
+    "name", ["a huge count", "a huge number of rows", "a huge number of iterations", "a huge file"]
+)
+def test_a_hostile_folder_needs_little_memory(forged, name):
+    kind, change, _ = FORGERIES[name]
+    folder = forged(kind, change)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError):
+            verify.verify(folder)
+        assert tracemalloc.get_traced_memory()[1] < 200e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_signing_key_is_for_the_owner_only(originals):
+    key = originals[1].with_name("key")
+    assert key.stat().st_mode & 0o777 == 0o600
+    copy = originals[1].parent.parent / "other"
+    shutil.copytree(originals[1].parent, copy)
+    (copy / "key").chmod(0o644)
+    with pytest.raises(UserError, match="chmod 600"):
+        signing.load_or_create_key(copy)
+
+
+def test_reports_and_their_rewritten_file_are_equal(originals, tmp_path):
+    """The power twin of the forged reports: a file written again without a change passes."""
+    folder = Path(shutil.copytree(originals[0]["response"], tmp_path / "copy"))
+    _reports()(folder)
+    seal(folder)
+    verify.verify(folder)
+    assert read_private(folder / REPORTS)[0].seconds == []
