@@ -108,6 +108,7 @@ def _reordered_columns(park: Park) -> dict:
 
 
 def _without_attributes(park: Park) -> dict:
+    _bytes(park, lambda content: content + b"\n")
     return {"columns": ENTRY["columns"][:3], "attributes": []}
 
 
@@ -119,6 +120,7 @@ def _added_column(park: Park) -> dict:
 
 
 def _wider_bounds(park: Park) -> dict:
+    _bytes(park, lambda content: content + b"\n")
     columns = copy.deepcopy(ENTRY["columns"])
     columns[1]["upper"] = 9
     return {"columns": columns}
@@ -182,7 +184,25 @@ def test_changed_places_of_known_persons_overlap_and_strangers_do_not(park):
 
 
 def test_a_file_without_ids_overlaps_with_the_same_records_with_ids(park):
-    assert _fingerprints(park, {}).overlaps(_fingerprints(park, WITHOUT_IDS))
+    before = _fingerprints(park, {})
+    _bytes(park, lambda content: content + b"\n")
+    assert before.overlaps(_fingerprints(park, WITHOUT_IDS))
+
+
+def test_other_columns_of_the_same_file_overlap_also_without_ids(park):
+    rows = [[str(number), str(number + 0.5), str(3 * number), str(7 * number)] for number in range(30)]
+    _write(park, [["a", "b", "c", "d"], *rows])
+
+    def entry(*names: str) -> dict:
+        columns = [{**ENTRY["columns"][1], "name": name, "upper": 999} for name in names]
+        return {**WITHOUT_IDS, "columns": columns, "coordinates": list(names), "attributes": []}
+
+    before = _fingerprints(park, entry("a", "b"))
+    assert before.overlaps(_fingerprints(park, entry("c", "d")))
+    _bytes(park, lambda content: content + b"\n")
+    assert not before.overlaps(
+        _fingerprints(park, entry("c", "d"))
+    )  # a limit: other columns from another file
 
 
 def test_the_largest_number_of_records_of_a_person_is_that_of_the_file(park):

@@ -34,9 +34,10 @@ HEAD = Path("data/.spending-head")
 LIMITS = (
     "The spending account of the curator adds up the releases of one project folder that share a person id or the "
     "numbers of a record. It does not notice releases made on another machine or in another copy of the project, "
-    "account files that are all deleted, all replaced by older copies or forged with their key, values that were "
-    "changed slightly, and, without person ids, releases of other columns. It charges too much if different records "
-    "have the same numbers or different persons have the same id."
+    "or account files that are all deleted, all replaced by older copies or forged with their key. If no person id "
+    "stayed the same, it takes records with changed values (rounded, moved, in other units), or with other columns "
+    "from another file, for new ones. It charges too much if different records have the same numbers, or different "
+    "persons have the same id."
 )
 
 _OPENED = 2  # the newest format of the account

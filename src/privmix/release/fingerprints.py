@@ -4,7 +4,8 @@ A person's fingerprint is a keyed hash of the id. A record's fingerprint is a ke
 the raw file, before clipping: once of the coordinates, and once of all number columns that the catalog entry declares.
 It ignores the names and the order of columns, categories, the order of rows, the format and encoding of the file, and
 the notation of numbers. Numbers count as 32-bit floats, so that a file with single precision matches one with double
-precision. All readable rows of the raw file count, also those that cleaning drops.
+precision. All readable rows of the raw file count, also those that cleaning drops. The raw file has a fingerprint too,
+so releases of different columns of the same file overlap.
 
 The hash of rows is SipHash-2-4 (Aumasson, Bernstein 2012), a pseudorandom function with 64 bits of output: without the
 key, its values tell nothing about a row. Two files of n and m rows match by accident with probability at most nm/2^64,
@@ -37,7 +38,7 @@ class Fingerprints:
     """The fingerprints of one release, each kind sorted and without repeats."""
 
     persons: np.ndarray  # (p,) uint64; empty without person ids
-    rows: np.ndarray  # (r,) uint64
+    rows: np.ndarray  # (r,) uint64; one of them is of the raw file
     most: int | None  # largest number of records of one person; None without person ids
 
     def overlaps(self, other: "Fingerprints") -> bool:
@@ -78,7 +79,7 @@ def fingerprint_records(raw: Path, sha256: str, entry: Entry, key: bytes) -> Fin
         )
     id_key, row_key = derive_key(key, b"persons", 32), derive_key(key, b"rows", 16)
     person_column = entry.privacy.person_column
-    persons, rows = [], []
+    persons, rows = [], [_hash_file(sha256, derive_key(key, b"files", 32))]
     for batch in read_batches(raw, _without_categories(entry)):
         rows += [hash_rows(values, row_key) for values in _row_values(entry, batch)]
         if person_column is not None:
@@ -142,6 +143,10 @@ def hash_rows(values: np.ndarray, key: bytes) -> np.ndarray:
         for start in range(0, len(single), BLOCK_ROWS)
     ]
     return np.concatenate(hashed) if hashed else np.empty(0, dtype=WORD)
+
+
+def _hash_file(sha256: str, key: bytes) -> np.ndarray:
+    return np.frombuffer(hashlib.blake2b(sha256.encode(), key=key, digest_size=8).digest(), dtype=WORD)
 
 
 def hash_ids(ids: pa.Array, key: bytes) -> np.ndarray:
