@@ -251,16 +251,19 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self._mixture().aic(self._check(X))
 
     @classmethod
-    def from_release(cls, folder: str | Path, *, verify: bool = True) -> Self:
+    def from_release(cls, folder: str | Path, *, signer: str | None = None, verify: bool = True) -> Self:
         """Load the model that `privmix release` made.
 
-        By default the folder is verified first, as by `privmix verify`.
+        By default the folder is verified first, as by `privmix verify`. With `signer`, the public key of the curator
+        in hexadecimal digits or the path of a file with it, the release must also be signed with that key.
         """
         from privmix.release import folder as release_folder
         from privmix.release import verify as verification
 
         path = Path(folder)
-        released = verification.verify(path) if verify else release_folder.read_release(path)
+        if signer is not None and not verify:
+            raise UserError("signer needs verify=True: an unverified release has no proven origin.")
+        released = verification.verify(path, signer) if verify else release_folder.read_release(path)
         axes, mixture = released.domain.axes, released.original.mixture
         model = cls(
             mixture.n_components,

@@ -7,6 +7,7 @@ import pytest
 
 from privmix import PrivateGaussianMixture
 from privmix.errors import UserError
+from privmix.release import signing
 
 
 def test_a_release_loads_as_an_estimator_with_its_statement(released):
@@ -20,6 +21,16 @@ def test_a_release_loads_as_an_estimator_with_its_statement(released):
     rows, _ = model.sample(200)
     lower, upper = zip(*model.bounds, strict=True)
     assert ((rows >= lower) & (rows <= upper)).all()
+
+
+def test_a_release_of_another_signer_is_refused(released):
+    folder = released["grid"]
+    signer = signing.check_signature(folder)
+    assert PrivateGaussianMixture.from_release(folder, signer=signer).mechanism_ == "noisy_grid"
+    with pytest.raises(UserError, match="not by"):
+        PrivateGaussianMixture.from_release(folder, signer="ab" * 32)
+    with pytest.raises(UserError, match="verify=True"):
+        PrivateGaussianMixture.from_release(folder, signer=signer, verify=False)
 
 
 def test_a_spoiled_release_is_refused_unless_checks_are_off(copied):

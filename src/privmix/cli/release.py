@@ -23,16 +23,15 @@ from privmix.release.charges import SpendingLimit
 from privmix.release.folder import CARD
 
 KEY = Path("data/.pseudonym.key")
-ORIGIN = "Not proven: anyone can sign. Get the curator's public key from a source that you trust, and use --signer."
+ORIGIN = "Anyone can sign a folder: get the public key of the curator from a source that you trust, and use --signer."
 
 
 def verify(arguments: argparse.Namespace) -> None:
     """Verify a release folder and print its claim and the checks that passed."""
     verdict = verification.inspect(arguments.folder, arguments.signer)
     terminal.print_success(f"{arguments.folder}: {verdict.summary}.")
-    terminal.print_fields(summary.describe_release(verdict.model, arguments.folder))
-    if not verdict.origin_proven:
-        terminal.print_fields([("Origin", f"{ORIGIN} The folder names the key {verdict.signed_by}.")])
+    origin = f"signed by {verdict.signed_by}" if verdict.origin_proven else f"not proven. {ORIGIN}"
+    terminal.print_fields([*summary.describe_release(verdict.model, arguments.folder), ("Origin", origin)])
     terminal.print_heading("Checks")
     terminal.print_fields(
         ("–" if check.startswith("Not checked") else "✓", check) for check in verdict.checks
@@ -83,7 +82,6 @@ def make(arguments: argparse.Namespace) -> None:
     terminal.print_success(f"Released {arguments.dataset}; the release passed all checks of privmix verify.")
     terminal.print_fields(facts)
     signer = signing.check_signature(wanted.output)
-    terminal.print_fields([("Signed by", f"{signer} (publish this key apart from the folder)")])
     terminal.print_next(
         f"read {wanted.output / CARD}, then publish the folder. Anyone can check it: privmix verify {wanted.output} "
         f"--signer {signer}"

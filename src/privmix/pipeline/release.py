@@ -44,5 +44,6 @@ def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> list[Fact]:
     )
     return [
         *summary.describe_release(model, wanted.output),
+        ("Signed by", f"{signing.public_hex(key)} (publish this key apart from the folder)"),
         *summary.describe_spending(booking, wanted.limit),
     ]

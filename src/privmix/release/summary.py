@@ -19,7 +19,7 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
     protects = neighbours(privacy.unit, privacy.relation, privacy.within_m)
     facts = [
         ("Model", card.title(model)),
-        ("Folder", f"{folder} ({count(len(model.files), 'file')} and checksums; open {PAGE} first)"),
+        ("Folder", f"{folder} ({len(model.files) + 2} files; open {PAGE} first)"),
         ("Claim", claim(privacy).rstrip(",")),
         ("Protects", f"{protects} ({privacy.unit} level, {privacy.relation})"),
         ("Trust", TRUST[privacy.trust]),

@@ -392,7 +392,7 @@ def passed_checks(
         "The transcript and the notes have the form that the plan demands.",
         "The model card and the text of the page are those that model.json gives.",
         "The synthetic rows are drawn from the model with the published seed; CSV and Parquet hold the same rows.",
-        "No exact statistic, machine path, name of this machine or user, time of day or seed was found in any file.",
+        "No machine path, name of this machine or user, or time of day was found in any file.",
     ]
     if not model.local:
         found.insert(5, "All noisy numbers of the transcript lie on the lattice of releases.")
