@@ -42,6 +42,10 @@ def test_the_hash_is_siphash():
     [
         ("7", "7.0", True),
         ("007", "7", True),
+        ("123456789012", "1.23456789012e+11", True),
+        ("1E3", "1000", True),
+        ("1e-3", "0", False),
+        ("9" * 2000, "9" * 1999, False),
         ("Ada", "ada", True),
         ("Zo\u00eb", "Zoe\u0308", True),
         ("7", "8", False),
@@ -189,6 +193,37 @@ def test_a_file_without_ids_overlaps_with_the_same_records_with_ids(park):
     assert before.overlaps(_fingerprints(park, WITHOUT_IDS))
 
 
+def test_a_number_column_that_becomes_a_coordinate_overlaps(park):
+    rows = [[str(number), str(number + 0.5), str(3 * number)] for number in range(30)]
+    _write(park, [["a", "b", "c"], *rows])
+    columns = [{**ENTRY["columns"][1], "name": name, "upper": 999} for name in "abc"]
+    entry = {**WITHOUT_IDS, "columns": columns, "coordinates": ["a", "b"], "attributes": []}
+    before = _fingerprints(park, entry)
+    _bytes(park, lambda content: content + b"\n")
+    assert before.overlaps(_fingerprints(park, {**entry, "coordinates": ["a", "b", "c"]}))
+
+
+def test_negative_zero_is_zero(park):
+    _write(park, [["who", "east", "north", "dog"], ["a", "-0.0", "1", "no"]])
+    before = _fingerprints(park, WITHOUT_IDS)
+    _write(park, [["who", "east", "north", "dog"], ["a", "0", "1", "no"]])
+    assert before.overlaps(_fingerprints(park, WITHOUT_IDS))
+
+
+def test_ids_of_one_person_in_two_notations_count_together(park):
+    rows = [["7", "1", "1", "no"], ["7.0", "2", "1", "no"], ["8", "3", "1", "no"]]
+    _write(park, [["who", "east", "north", "dog"], *rows])
+    found = _fingerprints(park, {})
+    assert (len(found.persons), found.most) == (2, 2)
+
+
+def test_every_purpose_has_its_own_key():
+    keys = {
+        fingerprints.derive_key(KEY, purpose, 16) for purpose in (b"persons", b"rows", b"files", b"chain")
+    }
+    assert len(keys) == 4
+
+
 def test_other_columns_of_the_same_file_overlap_also_without_ids(park):
     rows = [[str(number), str(number + 0.5), str(3 * number), str(7 * number)] for number in range(30)]
     _write(park, [["a", "b", "c", "d"], *rows])
@@ -218,10 +253,9 @@ def test_the_largest_number_of_records_of_a_person_is_that_of_the_file(park):
 
 def test_the_bytes_of_a_fingerprint_file_restore_it(park):
     found = _fingerprints(park, {})
-    restored = Fingerprints.from_bytes(found.to_bytes(), found.most)
+    restored = Fingerprints.from_bytes(found.to_bytes())
     np.testing.assert_array_equal(found.persons, restored.persons)
     np.testing.assert_array_equal(found.rows, restored.rows)
-    assert restored.most == 1
 
 
 def test_a_raw_file_that_was_not_cleaned_is_refused(park):

@@ -9,6 +9,7 @@ import re
 import shutil
 import stat
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from privmix.privacy.accounting import Claim, account
 from privmix.privacy.composition import ReleaseCost, group_cost, total_cost
 from privmix.privacy.ledger import Gaussian, Laplace, PlanarLaplace, Selection
 from privmix.release import account as spending_account
-from privmix.release import charges, summary
+from privmix.release import charges, make, summary
 from privmix.release.account import Account
 from privmix.release.charges import Cost, SpendingLimit
 from privmix.release.fingerprints import Fingerprints
@@ -199,6 +200,106 @@ def test_without_ids_a_release_counts_for_as_many_records_as_another_knows(tmp_p
             _spend(book, 1.0, order[1], limit=3.0, unit=units[1])
 
 
+def test_another_id_column_does_not_hide_the_records_of_a_person(tmp_path):
+    """Records of persons 7 and 8, three each, and then the same records with an id for each."""
+    persons = _rows(*range(6), persons=(7, 8), most=3)
+    trips = _rows(*range(6), persons=range(20, 26), most=1)
+    for number, order in enumerate(((persons, trips), (trips, persons))):
+        book = _book(tmp_path / str(number))
+        units = ["person" if rows is persons else "record" for rows in order]
+        _spend(book, 1.0, order[0], limit=3.0, unit=units[0])
+        with pytest.raises(UserError, match="3 × 1 = 3"):
+            _spend(book, 1.0, order[1], limit=3.0, unit=units[1])
+
+
+def test_releases_with_and_without_ids_are_linked_through_others(tmp_path):
+    first, without, second = _rows(1, persons=(7,), most=1), _rows(1), _rows(2, persons=(7,), most=1)
+    for number, order in enumerate(itertools.permutations((first, without, second))):
+        book = _book(tmp_path / str(number))
+        for rows in order[:2]:
+            _spend(book, 1.0, rows, limit=2.0, unit="record" if rows is without else "person")
+        with pytest.raises(UserError, match="sum: ε = "):
+            _spend(book, 1.0, order[2], limit=2.0, unit="record" if order[2] is without else "person")
+
+
+def test_a_release_without_ids_counts_all_records_that_others_know(tmp_path):
+    book = _book(tmp_path)
+    _spend(book, 0.5, _rows(1, 2, persons=(7,), most=2), limit=5.0, unit="person")
+    _spend(book, 0.5, _rows(3, 4, 5, persons=(7,), most=3), limit=5.0, unit="person")
+    with pytest.raises(UserError, match="5 × 1 = 5"):
+        _spend(book, 1.0, _rows(1, 2, 3, 4, 5), limit=5.0)
+
+
+@pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids"])
+def test_no_sequence_of_releases_costs_a_unit_more_than_the_limit(tmp_path, ids):
+    """An oracle adds up the true cost of every record and person over random releases that the account accepts."""
+    rng = np.random.default_rng(5)
+    limit, accepted, refused, worst = SpendingLimit(4.0, 1e-4), 0, 0, 0.0
+    for number in range(40):
+        book = _book(tmp_path / str(number))
+        owner = rng.integers(4, size=10)
+        spent = {("record", row): 0.0 for row in range(10)} | {("person", person): 0.0 for person in range(4)}
+        protected = np.zeros(4, dtype=bool)  # persons in a release that protects persons
+        for _ in range(8):
+            rows = rng.choice(10, size=int(rng.integers(1, 6)), replace=False)
+            held = np.bincount(owner[rows], minlength=4)
+            unit = str(rng.choice(["record", "person"])) if ids else "record"
+            relation = str(rng.choice(["replace_one", "add_remove"]))
+            epsilon, double = float(rng.choice([0.25, 0.5, 1.0])), 1 + (relation == "add_remove")
+            persons = np.flatnonzero(held).tolist() if ids else ()
+            prints = _rows(*(100 + rows).tolist(), persons=persons, most=int(held.max()))
+            try:
+                book.begin(
+                    WHAT, _cost(epsilon, unit=unit, relation=relation, most=prints.most), prints, limit
+                )
+            except UserError:
+                refused += 1
+                continue
+            accepted += 1
+            protected |= (held > 0) & (unit == "person")
+            for row in rows.tolist():
+                spent["record", row] += double * epsilon
+            for person in np.flatnonzero(held).tolist():
+                spent["person", person] += double * epsilon * (1 if unit == "person" else held[person])
+        persons = np.flatnonzero(protected).tolist()
+        worst = max(
+            worst, *(spent["record", row] for row in range(10)), *(spent["person", p] for p in persons)
+        )
+    assert worst <= limit.epsilon + 1e-9
+    assert worst > 0.8 * limit.epsilon  # the oracle counts something
+    assert min(accepted, refused) > 40
+
+
+def test_the_delta_of_a_group_grows_with_epsilon():
+    [_, person] = charges.statements(
+        [_cost(0.5, unit="person", delta=1e-6, most=3)], _cost(0.5, delta=1e-6, most=3)
+    )
+    assert person.total[0] == pytest.approx(0.5 + 3 * 0.5)
+    assert person.total[1] == pytest.approx(1e-6 + 1e-6 * (1 + math.exp(0.5) + math.exp(1.0)))
+
+
+def test_a_larger_claim_than_allowed_is_charged_and_refused(tmp_path):
+    book = _book(tmp_path)
+    booking = _spend(book, 1.0, limit=3.0)
+    book.finish(booking, 2.5, 0.0)
+    with pytest.raises(UserError, match=r"ε = 2\.5"):
+        _spend(book, 1.0, limit=3.0)
+    privacy = SimpleNamespace(epsilon=1.01, epsilon_anywhere=None, delta=0.0)
+    with pytest.raises(UserError, match="more than its rehearsal stated"):
+        make._refuse_overspending(booking.cost, privacy)
+    make._refuse_overspending(booking.cost, SimpleNamespace(epsilon=1.0, epsilon_anywhere=None, delta=0.0))
+    with pytest.raises(UserError, match="more than its rehearsal stated"):
+        make._refuse_overspending(
+            booking.cost, SimpleNamespace(epsilon=1.0, epsilon_anywhere=None, delta=1e-9)
+        )
+
+
+def test_the_limit_is_exact_up_to_rounding(tmp_path):
+    _spend(_book(tmp_path / "a"), 3.0, limit=3.0)
+    with pytest.raises(UserError):
+        _spend(_book(tmp_path / "b"), 3.0 * (1 + 1e-8), limit=3.0)
+
+
 TERM = re.compile(
     r"^(?P<name>.+): ε = (?:(?P<product>[\d.e× -]+) = )?(?P<epsilon>[\d.e-]+), δ = (?P<delta>[\d.e-]+)"
 )
@@ -329,6 +430,15 @@ def _swap(book):
     book.path.write_text("".join([first, third, second, *rest]))
 
 
+def _respace(book):
+    book.path.write_bytes(book.path.read_bytes().replace(b'": ', b'":  ', 1))
+
+
+def _lose_lines_and_head(book):
+    book.path.unlink()
+    book.head.unlink()
+
+
 def _behead(book):
     book.head.unlink()
 
@@ -362,7 +472,7 @@ def _change_fingerprints(book):
     "spoil",
     [
         _edit, _edit_last, _recompute, _drop_last, _drop_all, _swap, _behead, _old_head, _new_key, _lose_key,
-        _lose_folder, _lose_fingerprints, _change_fingerprints,
+        _lose_folder, _lose_fingerprints, _change_fingerprints, _respace, _lose_lines_and_head,
     ],
 )  # fmt: skip
 def test_every_change_of_the_account_is_noticed(tmp_path, spoil):
@@ -451,6 +561,11 @@ def test_accounts_of_an_earlier_version_are_charged_to_every_release(tmp_path):
     old.unlink()
     with pytest.raises(UserError, match="walks, grid, 2026-01-01: ε = 2 × 1 = 2"):
         _spend(book, 1.5, _rows(90), limit=3.0)
+    late = book.folder / f"{'cd' * 16}-record.jsonl"
+    late.write_text("".join(json.dumps(line) + "\n" for line in (intent, {**done, "epsilon": 1.2})) + '{"ent')
+    with pytest.raises(UserError, match=r"ε = 2 × 1.2 = 2.4"):
+        _spend(book, 0.1, _rows(91), limit=3.0)
+    assert [(cost.unit, cost.epsilon) for cost in book.costs()] == [("person", 1.0), ("record", 1.2)]
 
 
 def test_a_broken_account_of_an_earlier_version_stops_everything(tmp_path):

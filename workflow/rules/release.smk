@@ -1,6 +1,7 @@
 # A release is made once. Newer code or a newer clean file does not make it again, because that would cost its ε again.
 # Its folder is write-protected, so Snakemake refuses to replace it. The rule has no benchmark: time and memory depend on
-# the records and on secret noise. A release keeps no time more precise than the day.
+# the records and on secret noise. A release keeps no time more precise than the day. A release that fails after its
+# rehearsal has spent its budget, so no profile may try it again.
 rule release:
     input:
         entry=entry,
@@ -13,6 +14,7 @@ rule release:
     conda:
         "../../environment.yml"
     threads: 1
+    retries: 0
     resources:
         mem_mb=memory,
         runtime=minutes(lambda wildcards: 3),

@@ -11,7 +11,8 @@ account uses basic composition instead, which is a privacy filter (Rogers, Roth,
 
 Theorem. Release j is (ε_j, δ_j)-private, and its mechanism and (ε_j, δ_j) may depend on all earlier outputs. If a
 release is made only while Σε_j ≤ E and Σδ_j ≤ D still hold with it, all releases together are (E, D)-private.
-Proof by induction over the number of releases to come. Let P and Q be the distributions of the outputs on neighbouring
+Proof by induction over the number of releases to come, for at most n releases; any n, so also without a bound. If none
+comes, P = Q. Let P and Q be the distributions of the outputs on neighbouring
 datasets, and P_1, Q_1 those of the first output v. Given the past, (ε_1, δ_1) is fixed. The measure min(P_1, e^ε_1 Q_1)
 lacks at most δ_1 of the mass of P_1, because P_1(S) - e^ε_1 Q_1(S) ≤ δ_1 for every S. After v, the filter holds with
 E - ε_1 and D - δ_1, so by induction P(S|v) ≤ e^(E - ε_1) Q(S|v) + D - δ_1. Integrate over min(P_1, e^ε_1 Q_1):

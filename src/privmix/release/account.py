@@ -36,11 +36,10 @@ LIMITS = (
     "numbers of a record. It does not notice releases made on another machine or in another copy of the project, "
     "or account files that are all deleted, all replaced by older copies or forged with their key. If no person id "
     "stayed the same, it takes records with changed values (rounded, moved, in other units), or with other columns "
-    "from another file, for new ones. It charges too much if different records have the same numbers, or different "
-    "persons have the same id."
+    "from another file, for new ones. If only some releases have person ids, or they use different ids for the same "
+    "persons, the sum per person can be too small. It charges too much if different records have the same numbers, or "
+    "different persons have the same id."
 )
-
-_OPENED = 2  # the newest format of the account
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,7 @@ class Account:
             entries, end = self._read(handle)
             if not entries:
                 entries, end = self._open(handle)
+            entries, end = self._take_over(handle, entries, end)
             earlier = tuple(self._overlapping(entries, fingerprints))
             if not all(each.fits(limit) for each in charges.statements(earlier, cost)):
                 raise UserError(charges.refusal(earlier, cost, limit, str(self.path)))
@@ -136,15 +136,25 @@ class Account:
         return self.folder / "fingerprints" / digest
 
     def _overlapping(self, entries: Sequence[dict[str, Any]], new: Fingerprints) -> Iterator[Cost]:
-        """Yield the cost of every earlier release that shares a record or a person with the new one."""
-        shares: dict[str, bool] = {}
-        for cost, digest in _releases(entries):
-            if digest is not None and digest not in shares:
-                shares[digest] = self._load(digest, cost.most).overlaps(new)
-            if digest is None or shares[digest]:
-                yield cost
+        """Yield the cost of every earlier release that shares a record or a person with the new one.
 
-    def _load(self, digest: str, most: int | None) -> Fingerprints:
+        If only some releases have person ids, a release is also linked through others: a row with an id in one release
+        may be without an id in the next.
+        """
+        releases = list(_releases(entries))
+        linked: set[str] = set()
+        apart = {digest for _, digest in releases if digest is not None}
+        mixed = len({cost.most is None for cost, digest in releases if digest} | {new.most is None}) > 1
+        found = [new]
+        while found:
+            one = found.pop()
+            near = {digest for digest in apart if self._load(digest).overlaps(one)}
+            apart, linked = apart - near, linked | near
+            if mixed:
+                found += [self._load(digest) for digest in near]
+        yield from (cost for cost, digest in releases if digest is None or digest in linked)
+
+    def _load(self, digest: str) -> Fingerprints:
         path = self._fingerprint_path(digest)
         try:
             content = path.read_bytes()
@@ -152,7 +162,7 @@ class Account:
             raise self._altered(f"the fingerprints {path} cannot be read ({error.strerror})") from error
         if _digest(content) != digest:
             raise self._altered(f"the fingerprints {path} were changed")
-        return Fingerprints.from_bytes(content, most)
+        return Fingerprints.from_bytes(content)
 
     # The chain of lines
 
@@ -163,7 +173,8 @@ class Account:
         with self._explained():
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            with self._explained():
+                fcntl.flock(handle, fcntl.LOCK_EX)
             yield handle
         finally:
             os.close(handle)
@@ -174,8 +185,8 @@ class Account:
             yield
         except OSError as error:
             raise UserError(
-                f"the spending account {self.path} cannot be opened ({error.strerror}); fix its permissions. "
-                "Nothing is released without it."
+                f"the spending account {self.path} cannot be opened or locked ({error.strerror}); fix its "
+                "permissions, or put the project on a file system with locks. Nothing is released without the account."
             ) from error
 
     def _mac(self, previous: str, body: str) -> str:
@@ -230,9 +241,25 @@ class Account:
         )
 
     def _open(self, handle: int) -> tuple[list[dict[str, Any]], int]:
-        """Write the first line. It takes over the accounts of an earlier version, and charges them to all releases."""
+        """Write the first line."""
+        if (self.folder / "fingerprints").exists():
+            raise self._altered("its lines are missing")
         self._write_head(0, self._mac("", ""))
-        self._append(handle, {"entry": "opened", "format": _OPENED, "earlier": self._old_accounts()}, [], 0)
+        self._append(handle, {"entry": "opened", "earlier": []}, [], 0)
+        return self._read(handle)
+
+    def _take_over(
+        self, handle: int, entries: list[dict[str, Any]], end: int
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Take over new accounts of an earlier version. They are charged to all releases."""
+        known = [old for entry in entries if entry["entry"] == "opened" for old in entry["earlier"]]
+        new = self._old_accounts()
+        for old in known:
+            if old in new:
+                new.remove(old)
+        if not new:
+            return entries, end
+        self._append(handle, {"entry": "opened", "earlier": new}, entries, end)
         return self._read(handle)
 
     def _old_accounts(self) -> list[dict[str, Any]]:
@@ -240,14 +267,22 @@ class Account:
         found = []
         for path in sorted(self.folder.glob("*-*.jsonl")):
             try:
-                entries = [json.loads(line) for line in path.read_text().splitlines()]
+                lines = path.read_text().splitlines(keepends=True)
+                entries = [
+                    json.loads(line) for line in lines if line.endswith("\n")
+                ]  # a killed run cuts the last
+                done = {entry["release"]: entry for entry in entries if entry["entry"] == "done"}
                 found += [
                     {
                         "dataset": entry.get("dataset", path.name),
                         "mechanism": entry.get("mechanism", "release"),
                         "date": entry.get("date", "earlier version"),
                         "unit": {"record": "record", "person": "person"}[path.stem.rpartition("-")[2]],
-                        **{name: entry[name] for name in ("relation", "epsilon", "delta")},
+                        "relation": entry["relation"],
+                        **{
+                            name: max(entry[name], done.get(entry["release"], entry)[name])
+                            for name in ("epsilon", "delta")
+                        },
                     }
                     for entry in entries
                     if entry["entry"] == "intent"

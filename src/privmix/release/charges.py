@@ -3,15 +3,22 @@
 Every guarantee is converted to one relation, a replaced unit. An added or removed unit is half of a replaced one, so
 add_remove counts double (`group_cost` with 2 steps). A release that protects persons costs one of their records at most
 as much as the person. A release that protects records costs a person with m records as much as m replaced records
-(`group_cost` with m steps); m is the largest number of records of one person in that release. Without person ids, m is
-the largest number that an overlapping release with ids knows, or else 1: the account cannot know that two rows
-belong to one person.
+(`group_cost` with m steps). m is the largest number of records of one person in that release or in any other of the
+sum, because a release may name other ids, such as those of trips. For a release without ids, m is the sum of the
+numbers that the releases with ids know, or 1 if none has ids. A replaced person has the same number of records in each
+file, and a replaced record stays with its person and in its files. m comes from these files, so the sum per person is
+for persons with at most m records.
 
-The limit holds for the sum per record, and also for the sum per person if any of the releases protects persons. So the
-order of releases does not matter. It is basic composition, which is proven for adaptively chosen releases
-(`privacy.composition`): each release counts with the most that it may spend, a number fixed before its noise is drawn.
-Every earlier release that includes a unit overlaps with the last one that includes it, so the sum checked at the last
-one is at least the cost of the unit. The check itself depends on the records. Only the curator sees its result.
+The limit holds for the sum per record, and also for the sum per person if any of the releases protects persons. So it
+does not matter which of a record-level and a person-level release comes first. It is basic composition, which is
+proven for adaptively chosen releases (`privacy.composition`): each release counts with the most that it may spend, a
+number fixed before its noise is drawn. If all releases have ids of persons, or none has, every earlier release that
+includes a unit overlaps with the last one that includes it, so the sum checked at the last one is at least the cost of
+the unit. If only some have ids, releases are also linked through others (`account`). A row that occurs only in releases
+without ids is linked to no person.
+
+The theorem holds for the releases that are made, given the decisions to make or refuse them. These decisions depend on
+the records (shared rows, m) and are not private: a curator should not publish a refusal, or an ε chosen because of one.
 """
 
 import math
@@ -61,7 +68,7 @@ class Charge:
     @property
     def steps(self) -> int:
         """Number of neighbouring datasets between the two datasets that differ in the unit."""
-        return self.records * (2 if self.cost.relation == "add_remove" else 1)
+        return math.prod(self.factors)
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -134,11 +141,12 @@ def number(value: float) -> str:
 def statements(earlier: Sequence[Cost], new: Cost) -> list[Statement]:
     """Return the sum per record, and the sum per person if any of these releases protects persons."""
     every = [*earlier, new]
-    known = max((cost.most for cost in every if cost.most is not None), default=1)
+    known = [cost.most for cost in every if cost.most is not None]
+    largest, together = max(known, default=1), max(sum(known), 1)
     found = [Statement("record", tuple(Charge(cost, 1) for cost in every))]
     if any(cost.unit == "person" for cost in every):
         charges = [
-            Charge(cost, 1 if cost.unit == "person" else known if cost.most is None else cost.most)
+            Charge(cost, 1 if cost.unit == "person" else together if cost.most is None else largest)
             for cost in every
         ]
         found.append(Statement("person", tuple(charges)))

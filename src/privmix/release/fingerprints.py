@@ -8,8 +8,8 @@ precision. All readable rows of the raw file count, also those that cleaning dro
 so releases of different columns of the same file overlap.
 
 The hash of rows is SipHash-2-4 (Aumasson, Bernstein 2012), a pseudorandom function with 64 bits of output: without the
-key, its values tell nothing about a row. Two files of n and m rows match by accident with probability at most nm/2^64,
-2e-6 for 6 million rows each. An accidental match only charges too much.
+key, its values tell nothing about a row. Two files of n and m rows, with up to two hashes per row, match by accident
+with probability at most 4nm/2^64, 8e-6 for 6 million rows each. An accidental match only charges too much.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,8 @@ from privmix.errors import UserError
 WORD = np.dtype("<u8")
 BLOCK_ROWS = 1 << 14  # rows that are hashed together; they fit into the processor's cache
 
-_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+_LONGEST_NUMBER = 1000  # characters
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,11 @@ class Fingerprints:
         return b"".join(part.astype(WORD).tobytes() for part in (header, self.persons, self.rows))
 
     @classmethod
-    def from_bytes(cls, content: bytes, most: int | None) -> "Fingerprints":
-        """Return the fingerprints in the content of a file."""
+    def from_bytes(cls, content: bytes) -> "Fingerprints":
+        """Return the fingerprints in the content of a file. The account has `most`; an overlap does not need it."""
         words = np.frombuffer(content, dtype=WORD)
         persons = int(words[0])
-        return cls(words[1 : 1 + persons], words[1 + persons :], most)
+        return cls(words[1 : 1 + persons], words[1 + persons :], None)
 
 
 def share_any(one: np.ndarray, other: np.ndarray) -> bool:
@@ -161,11 +163,11 @@ def hash_ids(ids: pa.Array, key: bytes) -> np.ndarray:
 
 
 def canonical_id(text: str) -> str:
-    """Return the id in one notation: 7, 7.0 and 007 are one person, and so are A and a."""
-    if _NUMBER.fullmatch(text):
-        whole, _, fraction = text.partition(".")
-        if not fraction.strip("0"):
-            return str(int(whole)) if len(whole) < 1000 else whole
+    """Return the id in one notation: 7, 7.0, 7e0 and 007 are one person, and so are A and a."""
+    if len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text):
+        value = Decimal(text)
+        if value == value.to_integral_value():
+            return str(int(value))
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
