@@ -44,6 +44,9 @@ def test_the_hash_is_siphash():
         ("007", "7", True),
         ("123456789012", "1.23456789012e+11", True),
         ("1E3", "1000", True),
+        ("a\u200bb", "ab", True),
+        ("\uff17", "7", True),
+        ("\u0667", "7", True),
         ("1e-3", "0", False),
         ("9" * 2000, "9" * 1999, False),
         ("Ada", "ada", True),
@@ -159,7 +162,9 @@ SAME_RECORDS = {
 
 def _fingerprints(park: Park, entry: dict) -> Fingerprints:
     path = park.folder / "walks.csv"
-    return fingerprint_records(path, file_sha256(path), Entry.model_validate({**ENTRY, **entry}), KEY)
+    checked = Entry.model_validate({**ENTRY, **entry})
+    nothing = np.empty((0, len(checked.coordinates)))
+    return fingerprint_records(path, file_sha256(path), checked, KEY, nothing)
 
 
 @pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids"])
@@ -258,12 +263,23 @@ def test_the_bytes_of_a_fingerprint_file_restore_it(park):
     np.testing.assert_array_equal(found.rows, restored.rows)
 
 
+def test_records_of_a_changed_clean_file_overlap(park):
+    """A clean file can name any raw file. The records in it count too."""
+    before = _fingerprints(park, WITHOUT_IDS)
+    rows = np.array([[float(cell) for cell in row[1:3]] for row in _table(park)[1:]])
+    _cells(park, lambda name, cell: f"{float(cell) / 2 + 1:.6f}" if name in ("east", "north") else cell)
+    path, entry = park.folder / "walks.csv", Entry.model_validate({**ENTRY, **WITHOUT_IDS})
+    decoy = fingerprint_records(path, file_sha256(path), entry, KEY, rows)
+    assert not before.overlaps(_fingerprints(park, WITHOUT_IDS))
+    assert before.overlaps(decoy)
+
+
 def test_a_raw_file_that_was_not_cleaned_is_refused(park):
-    entry, path = Entry.model_validate(ENTRY), park.folder / "walks.csv"
+    entry, path, nothing = Entry.model_validate(ENTRY), park.folder / "walks.csv", np.empty((0, 2))
     with pytest.raises(UserError, match="is not the file that walks was cleaned from"):
-        fingerprint_records(path, "ab" * 32, entry, KEY)
+        fingerprint_records(path, "ab" * 32, entry, KEY, nothing)
     with pytest.raises(UserError, match="is missing"):
-        fingerprint_records(Path("nowhere.raw"), "ab" * 32, entry, KEY)
+        fingerprint_records(Path("nowhere.raw"), "ab" * 32, entry, KEY, nothing)
 
 
 LIMIT = {"release": {"limit_epsilon": 1.5, "limit_delta": 1e-5}}

@@ -21,7 +21,7 @@ def test_the_target_is_made_once(tmp_path: Path):
     assert model.privacy.mode == "release"
     assert model.domain.rows == 400
     [path] = (tmp_path / "releases/.spending").glob("*.jsonl")
-    assert len(path.read_text().splitlines()) == 3  # opened, begun, done
+    assert len(path.read_text().splitlines()) == 2  # begun, done
     # Newer code, a newer clean file and a higher limit are no reason to spend ε again.
     project.edit("src/privmix/mechanisms/central/dp_em.py", "FAR = 1024.0", "FAR = 1025.0")
     project.edit("src/privmix/release/card.py", "Intended use", "Use")
@@ -35,4 +35,4 @@ def test_the_target_is_made_once(tmp_path: Path):
     )  # fmt: skip
     assert result.returncode == 1
     assert "already exists" in result.stderr
-    assert len(path.read_text().splitlines()) == 3  # opened, begun, done
+    assert len(path.read_text().splitlines()) == 2  # begun, done

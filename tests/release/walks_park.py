@@ -100,5 +100,5 @@ class Park:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the account after the first, which only opens it."""
-        return self.accounts[0].read_text().splitlines()[1:] if self.accounts else []
+        """The lines of the account."""
+        return self.accounts[0].read_text().splitlines() if self.accounts else []

@@ -1,6 +1,7 @@
 """`privmix release` and `privmix verify`: make a release with the settings of the configuration, and check one."""
 
 import argparse
+import math
 from pathlib import Path
 
 from privmix.artefacts.clean import read_clean_info
@@ -55,6 +56,8 @@ def make(arguments: argparse.Namespace) -> None:
             f"the configuration has no mechanism {arguments.mechanism!r}; "
             f"{suggest(arguments.mechanism, planned.mechanisms)}"
         )
+    if not 0 < arguments.epsilon < math.inf:
+        raise UserError(f"--epsilon {arguments.epsilon:g} must be greater than 0 and finite.")
     if float(format(arguments.epsilon, "g")) != arguments.epsilon:
         raise UserError(f"--epsilon {arguments.epsilon!r} has more than six digits; round it.")
     chosen = settings.mechanisms[arguments.mechanism]

@@ -38,7 +38,8 @@ def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> list[Fact]:
         raise UserError(f"--synthetic {rows}: give at least one synthetic row.")
     order = ReleaseOrder(entry, job, domain, rows)
     account, key = Account(), signing.load_or_create_key()
-    fingerprints = fingerprint_records(wanted.raw, clean.info.raw_sha256, entry, account.key)
+    coordinates = clean.info.domain.denormalise(clean.points)
+    fingerprints = fingerprint_records(wanted.raw, clean.info.raw_sha256, entry, account.key, coordinates)
     model, booking = make_release(
         order, records.all_records(clean), fingerprints, account, key, wanted.limit, wanted.output
     )

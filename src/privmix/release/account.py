@@ -2,9 +2,9 @@
 
 `releases/.spending/` holds the secret key, `account.jsonl` with a line before and after each release, and one file of
 fingerprints for each set of records. Only their owner can read them. Each line has a keyed hash (HMAC-SHA256) of itself
-and the hash of the line before it, so without the key no line can be changed, added or moved. The number of lines and
-the last hash are also in `data/.spending-head`, so a missing last line or an older copy of the folder is noticed.
-This finds mistakes and edits by hand. Whoever can read the key can still forge the account.
+and the hash of the line before it, so without the key no line can be changed, added or moved. `data/.spending-head` has
+the number of lines and a keyed hash of it and of the last line, so a missing last line or an older copy of the folder
+is noticed. This finds mistakes and edits by hand. Whoever can read the key can still forge the account.
 """
 
 import contextlib
@@ -30,15 +30,17 @@ from privmix.release.fingerprints import Fingerprints, derive_key
 
 FOLDER = Path("releases/.spending")
 HEAD = Path("data/.spending-head")
+WRITTEN = ".written"  # suffix of a fingerprint file before its line is on the disk
 
 LIMITS = (
     "The spending account of the curator adds up the releases of one project folder that share a person id or the "
-    "numbers of a record. It does not notice releases made on another machine or in another copy of the project, "
-    "or account files that are all deleted, all replaced by older copies or forged with their key. If no person id "
-    "stayed the same, it takes records with changed values (rounded, moved, in other units), or with other columns "
-    "from another file, for new ones. If only some releases have person ids, or they use different ids for the same "
-    "persons, the sum per person can be too small. It charges too much if different records have the same numbers, or "
-    "different persons have the same id."
+    "numbers of a record. It does not notice models that were fitted without `privmix release`, releases on another "
+    "machine or in another copy of the project, or account files that are deleted together, replaced by older "
+    "copies together or forged with their key. If no person id stayed the same, it takes records with changed "
+    "values (rounded, moved, in other units), or with other columns from another file, for new ones. If only some "
+    "releases have person ids, or they use different ids for the same persons, the sum per person can be too small. "
+    "It charges too much if different records have the same numbers, different persons have the same id, or a "
+    "release shares different records with each of several others."
 )
 
 
@@ -92,12 +94,12 @@ class Account:
         with self._locked() as handle:
             entries, end = self._read(handle)
             if not entries:
-                entries, end = self._open(handle)
-            entries, end = self._take_over(handle, entries, end)
+                self._open()
             earlier = tuple(self._overlapping(entries, fingerprints))
             if not all(each.fits(limit) for each in charges.statements(earlier, cost)):
                 raise UserError(charges.refusal(earlier, cost, limit, str(self.path)))
             release = secrets.token_hex(8)
+            digest = self._store(fingerprints)
             entry = {
                 "entry": "intent",
                 "release": release,
@@ -108,32 +110,50 @@ class Account:
                 "delta": cost.delta,
                 "nearby": cost.nearby,
                 "most": fingerprints.most,
-                "fingerprints": self._store(fingerprints),
+                "fingerprints": digest,
             }
             self._append(handle, entry, entries, end)
+            self._find_fingerprints(digest)
         return Booking(release, cost, earlier)
 
     def finish(self, booking: Booking, epsilon: float, delta: float) -> None:
         """Record that a release is complete, and its claim. Its charge stays the most that it was allowed to spend."""
         with self._locked() as handle:
             entries, end = self._read(handle)
+            if not any(entry["release"] == booking.release for entry in entries):
+                raise self._altered("the line of this release is missing")
             entry = {"entry": "done", "release": booking.release, "epsilon": epsilon, "delta": delta}
             self._append(handle, entry, entries, end)
 
     # Fingerprint files
 
     def _store(self, fingerprints: Fingerprints) -> str:
-        """Write a fingerprint file, unless it is there, and return the hash of its content, which is its name."""
+        """Write a fingerprint file, unless it is there, and return the hash of its content, which is its name.
+
+        The file gets its name after its line is on the disk. So a fingerprint file without a line shows that lines are
+        missing.
+        """
         content = fingerprints.to_bytes()
         digest = _digest(content)
         path = self._fingerprint_path(digest)
         if not path.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            _write_secret(path, content)
+            _write_secret(path.with_suffix(WRITTEN), content)
         return digest
 
     def _fingerprint_path(self, digest: str) -> Path:
         return self.folder / "fingerprints" / digest
+
+    def _find_fingerprints(self, digest: str) -> Path:
+        """Return the path of a fingerprint file whose line exists. Give it its name, if that did not happen yet."""
+        path = self._fingerprint_path(digest)
+        if not path.exists() and path.with_suffix(WRITTEN).exists():
+            path.with_suffix(WRITTEN).replace(path)
+            _sync(path.parent)
+        return path
+
+    def _fingerprint_names(self) -> set[str]:
+        return {path.name for path in (self.folder / "fingerprints").glob("*") if not path.suffix}
 
     def _overlapping(self, entries: Sequence[dict[str, Any]], new: Fingerprints) -> Iterator[Cost]:
         """Yield the cost of every earlier release that shares a record or a person with the new one.
@@ -143,8 +163,8 @@ class Account:
         """
         releases = list(_releases(entries))
         linked: set[str] = set()
-        apart = {digest for _, digest in releases if digest is not None}
-        mixed = len({cost.most is None for cost, digest in releases if digest} | {new.most is None}) > 1
+        apart = {digest for _, digest in releases}
+        mixed = len({cost.most is None for cost, _ in releases} | {new.most is None}) > 1
         found = [new]
         while found:
             one = found.pop()
@@ -152,10 +172,10 @@ class Account:
             apart, linked = apart - near, linked | near
             if mixed:
                 found += [self._load(digest) for digest in near]
-        yield from (cost for cost, digest in releases if digest is None or digest in linked)
+        yield from (cost for cost, digest in releases if digest in linked)
 
     def _load(self, digest: str) -> Fingerprints:
-        path = self._fingerprint_path(digest)
+        path = self._find_fingerprints(digest)
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -205,34 +225,34 @@ class Account:
                 expected = self._mac(before, json.dumps(entry))
                 whole = json.dumps({**entry, "mac": stated}).encode() == line
                 sound = whole and hmac.compare_digest(stated, expected)
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
                 sound = False
             if not sound:
                 raise self._altered(f"line {count} or the key was changed")
             before = stated
             entries.append({**entry, "mac": stated})
         self._check_head(entries)
+        missing = self._fingerprint_names() - {entry.get("fingerprints") for entry in entries}
+        if missing and entries:
+            raise self._altered("it has fingerprints without a line, so lines are missing")
         return entries, end
 
     def _check_head(self, entries: Sequence[dict[str, Any]]) -> None:
         """Check the head. It may be behind, if a release was killed between both writes, but never ahead."""
         if not self.head.exists():
             if entries:
-                head = self._head_text(len(entries), entries[-1]["mac"])
-                raise self._altered(
-                    f"{self.head}, which holds its number of lines, is missing (if nothing else was lost, write "
-                    f"{head} into it)"
-                )
+                raise self._altered(f"{self.head}, which holds its number of lines, is missing")
             return
         try:
-            head = json.loads(self.head.read_text())
-            lines, last = int(head["lines"]), head["mac"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            head = self.head.read_text()
+            lines = int(json.loads(head)["lines"])
+        except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
             raise self._altered(f"{self.head}, which holds its number of lines, cannot be read") from error
         if not 0 <= lines <= len(entries):
             raise self._altered(f"it has {len(entries)} lines instead of {lines}, so lines are missing")
-        if last != (entries[lines - 1]["mac"] if lines else self._mac("", "")):
-            raise self._altered(f"{self.head} belongs to another account")
+        last = entries[lines - 1]["mac"] if lines else self._mac("", "")
+        if not hmac.compare_digest(head.encode(), self._head_text(lines, last).encode()):
+            raise self._altered(f"{self.head} was changed, or belongs to another account")
 
     def _altered(self, how: str) -> UserError:
         return UserError(
@@ -240,59 +260,17 @@ class Account:
             "backup, the newest one. Nothing is released until then."
         )
 
-    def _open(self, handle: int) -> tuple[list[dict[str, Any]], int]:
-        """Write the first line."""
-        if (self.folder / "fingerprints").exists():
+    def _open(self) -> None:
+        """Write the head of a new account."""
+        if any(self._fingerprint_names()):
             raise self._altered("its lines are missing")
+        old = sorted(path.name for path in self.folder.glob("*-*.jsonl"))
+        if old:
+            raise UserError(
+                f"{self.folder / old[0]} is a spending account of an earlier version of Privmix. Move it out of "
+                f"{self.folder}, and reduce release.limit_epsilon and release.limit_delta by what it has spent."
+            )
         self._write_head(0, self._mac("", ""))
-        self._append(handle, {"entry": "opened", "earlier": []}, [], 0)
-        return self._read(handle)
-
-    def _take_over(
-        self, handle: int, entries: list[dict[str, Any]], end: int
-    ) -> tuple[list[dict[str, Any]], int]:
-        """Take over new accounts of an earlier version. They are charged to all releases."""
-        known = [old for entry in entries if entry["entry"] == "opened" for old in entry["earlier"]]
-        new = self._old_accounts()
-        for old in known:
-            if old in new:
-                new.remove(old)
-        if not new:
-            return entries, end
-        self._append(handle, {"entry": "opened", "earlier": new}, entries, end)
-        return self._read(handle)
-
-    def _old_accounts(self) -> list[dict[str, Any]]:
-        """Return the releases in account files of an earlier version, which had one file per raw file and unit."""
-        found = []
-        for path in sorted(self.folder.glob("*-*.jsonl")):
-            try:
-                lines = path.read_text().splitlines(keepends=True)
-                entries = [
-                    json.loads(line) for line in lines if line.endswith("\n")
-                ]  # a killed run cuts the last
-                done = {entry["release"]: entry for entry in entries if entry["entry"] == "done"}
-                found += [
-                    {
-                        "dataset": entry.get("dataset", path.name),
-                        "mechanism": entry.get("mechanism", "release"),
-                        "date": entry.get("date", "earlier version"),
-                        "unit": {"record": "record", "person": "person"}[path.stem.rpartition("-")[2]],
-                        "relation": entry["relation"],
-                        **{
-                            name: max(entry[name], done.get(entry["release"], entry)[name])
-                            for name in ("epsilon", "delta")
-                        },
-                    }
-                    for entry in entries
-                    if entry["entry"] == "intent"
-                ]
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-                raise UserError(
-                    f"{path}, the account of an earlier version, cannot be read; restore it from a backup. "
-                    "Nothing is released until then."
-                ) from error
-        return found
 
     def _append(
         self, handle: int, entry: dict[str, Any], entries: Sequence[dict[str, Any]], end: int
@@ -314,21 +292,19 @@ class Account:
     def _write_head(self, lines: int, mac: str) -> None:
         _write_secret(self.head, self._head_text(lines, mac).encode())
 
-    @staticmethod
-    def _head_text(lines: int, mac: str) -> str:
-        return json.dumps({"lines": lines, "mac": mac})
+    def _head_text(self, lines: int, mac: str) -> str:
+        """Return the head: the number of lines, and a keyed hash of it and of the last line."""
+        return json.dumps({"lines": lines, "mac": self._mac(f"head {lines}", mac)})
 
 
-def _releases(entries: Sequence[dict[str, Any]]) -> Iterator[tuple[Cost, str | None]]:
-    """Yield the cost of each release and the hash of its fingerprints, None if they are unknown.
+def _releases(entries: Sequence[dict[str, Any]]) -> Iterator[tuple[Cost, str]]:
+    """Yield the cost of each release and the hash of its fingerprints.
 
     A claim below the allowed cost does not lower the charge: a filter needs costs that are fixed before the noise.
     """
     done = {entry["release"]: entry for entry in entries if entry["entry"] == "done"}
     for entry in entries:
-        if entry["entry"] == "opened":
-            yield from ((_cost(each), None) for each in entry["earlier"])
-        elif entry["entry"] == "intent":
+        if entry["entry"] == "intent":
             claim = done.get(entry["release"], entry)
             larger = {name: max(entry[name], claim[name]) for name in ("epsilon", "delta")}
             yield _cost({**entry, **larger}), entry["fingerprints"]

@@ -193,7 +193,9 @@ def describe_largest(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit) -
 
 def refusal(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit, where: str) -> str:
     """Return the message that refuses a release: the sum that exceeds the limit, its terms, and what is left."""
-    broken = next(each for each in statements(earlier, new) if not each.fits(limit))
+    broken = max(
+        (each for each in statements(earlier, new) if not each.fits(limit)), key=lambda each: each.total
+    )
     terms = "\n".join(f"  {line}" for line in broken.lines())
     largest = describe_largest(earlier, new, limit)
     advice = "Choose a smaller ε, or raise" if largest_request(earlier, new, limit) else "Raise"

@@ -4,12 +4,12 @@ A person's fingerprint is a keyed hash of the id. A record's fingerprint is a ke
 the raw file, before clipping: once of the coordinates, and once of all number columns that the catalog entry declares.
 It ignores the names and the order of columns, categories, the order of rows, the format and encoding of the file, and
 the notation of numbers. Numbers count as 32-bit floats, so that a file with single precision matches one with double
-precision. All readable rows of the raw file count, also those that cleaning drops. The raw file has a fingerprint too,
-so releases of different columns of the same file overlap.
+precision. All readable rows of the raw file count, also those that cleaning drops, and the coordinates of the clean
+file. The raw file has a fingerprint too, so releases of different columns of the same file overlap.
 
 The hash of rows is SipHash-2-4 (Aumasson, Bernstein 2012), a pseudorandom function with 64 bits of output: without the
-key, its values tell nothing about a row. Two files of n and m rows, with up to two hashes per row, match by accident
-with probability at most 4nm/2^64, 8e-6 for 6 million rows each. An accidental match only charges too much.
+key, its values tell nothing about a row. Two files of n and m rows, with up to three hashes per row, match by accident
+with probability at most 9nm/2^64, 2e-5 for 6 million rows each. An accidental match only charges too much.
 """
 
 import hashlib
@@ -70,8 +70,14 @@ def share_any(one: np.ndarray, other: np.ndarray) -> bool:
     return bool((many[places] == few).any())
 
 
-def fingerprint_records(raw: Path, sha256: str, entry: Entry, key: bytes) -> Fingerprints:
-    """Return the fingerprints of the rows of the raw file, whose SHA-256 the clean file states."""
+def fingerprint_records(
+    raw: Path, sha256: str, entry: Entry, key: bytes, coordinates: np.ndarray
+) -> Fingerprints:
+    """Return the fingerprints of the rows of the raw file, whose SHA-256 the clean file states.
+
+    `coordinates` are those of the records of the clean file in original units, (n, d). They count too: the noise is
+    drawn from them, and a changed clean file could name any raw file.
+    """
     if not raw.is_file():
         raise UserError(f"{raw} is missing; the spending account needs it. Clean the dataset again.")
     if file_sha256(raw) != sha256:
@@ -81,7 +87,7 @@ def fingerprint_records(raw: Path, sha256: str, entry: Entry, key: bytes) -> Fin
         )
     id_key, row_key = derive_key(key, b"persons", 32), derive_key(key, b"rows", 16)
     person_column = entry.privacy.person_column
-    persons, rows = [], [_hash_file(sha256, derive_key(key, b"files", 32))]
+    persons, rows = [], [_hash_file(sha256, derive_key(key, b"files", 32)), hash_rows(coordinates, row_key)]
     for batch in read_batches(raw, _without_categories(entry)):
         rows += [hash_rows(values, row_key) for values in _row_values(entry, batch)]
         if person_column is not None:
@@ -164,11 +170,23 @@ def hash_ids(ids: pa.Array, key: bytes) -> np.ndarray:
 
 def canonical_id(text: str) -> str:
     """Return the id in one notation: 7, 7.0, 7e0 and 007 are one person, and so are A and a."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).casefold()
+        text = "".join(map(_plain_letter, text))
+    text = text.strip()
     if len(text) <= _LONGEST_NUMBER and _NUMBER.fullmatch(text):
         value = Decimal(text)
         if value == value.to_integral_value():
             return str(int(value))
-    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return text.lower()
+
+
+def _plain_letter(letter: str) -> str:
+    """Return a digit of any script as an ASCII digit, and nothing for a letter without width."""
+    digit = unicodedata.decimal(letter, None)
+    if digit is not None:
+        return str(digit)
+    return "" if unicodedata.category(letter) == "Cf" else letter
 
 
 def siphash(rows: np.ndarray, key: bytes) -> np.ndarray:
