@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from making import make_mechanism
+from pydantic import ValidationError
 from walks_park import Park, points
 
 from privmix import cli
@@ -62,9 +63,18 @@ def edited(edit):
     def forge(folder):
         content = json.loads((folder / MODEL).read_text())
         edit(content)
-        (folder / MODEL).write_text(json.dumps(content, indent=1, ensure_ascii=False))
+        (folder / MODEL).write_text(written(content))
 
     return forge
+
+
+def written(content):
+    """Return the text of a model, as Privmix writes it if it can."""
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    try:
+        return ReleasedModel.model_validate_json(text).model_dump_json(indent=1)
+    except ValidationError:
+        return text
 
 
 def rebuilt(edit):
@@ -155,6 +165,37 @@ def _parquet(change, name=SYNTHETIC_PARQUET):
         pq.write_table(change(pq.ParquetFile(folder / name).read()), folder / name, compression="none")
 
     return forge
+
+
+def _reworded(edit):
+    """Change the text of model.json in a way that Privmix would write otherwise."""
+
+    def forge(folder):
+        content = json.loads((folder / MODEL).read_text())
+        edit(content)
+        (folder / MODEL).write_text(json.dumps(content, indent=1, ensure_ascii=False))
+
+    return forge
+
+
+def _other_writer(folder):
+    content = (folder / SYNTHETIC_PARQUET).read_bytes()
+    version = pa.cpp_version.encode()
+    other = version[:-1] + bytes([version[-1] ^ 1])
+    assert content.count(b"version " + version) == 1
+    (folder / SYNTHETIC_PARQUET).write_bytes(content.replace(b"version " + version, b"version " + other))
+
+
+def _damaged_page(folder):
+    content = bytearray((folder / REPORTS).read_bytes())
+    content[4:24] = b"\xff" * 20
+    (folder / REPORTS).write_bytes(content)
+    seal_file(folder / REPORTS)
+
+
+def _huge_footer(folder):
+    content = (folder / SYNTHETIC_PARQUET).read_bytes()
+    (folder / SYNTHETIC_PARQUET).write_bytes(content[:-8] + (1 << 30).to_bytes(4, "little") + content[-4:])
 
 
 def _reports(change=lambda table: table, metadata=None):
@@ -325,10 +366,29 @@ FORGERIES = {
     "no notes": ("moments", rebuilt(lambda m: m["notes"].clear()), "the notes are not"),
     "records in the parameters": ("grid", rebuilt(lambda m: m["parameters"].update(rows=str(SECRETS))), "rows"),
     "a parameter as text": ("grid", rebuilt(lambda m: m["parameters"].update(searches="1")), "parameters.searches"),
-    "a key twice": ("grid", replaced(MODEL, ' "made":', ' "made": "2001-01-01",\n "made":'), "twice"),
-    "records in spaces": ("grid", replaced(MODEL, '\n "made":', '\n\t "made":'), "other spacing"),
+    "a key twice": ("grid", replaced(MODEL, ' "made":', ' "made": "2001-01-01",\n "made":'), "written as"),
+    "records in spaces": ("grid", replaced(MODEL, '\n "made":', '\n\t "made":'), "written as"),
     "records in digits": ("grid", replaced(MODEL, '"lower": -5.0', '"lower": -5.000417'), "unit ball"),
-    "digits that change nothing": ("grid", replaced(MODEL, '"lower": -5.0', '"lower": -5.00'), "more digits|spacing"),
+    "digits that change nothing": ("grid", replaced(MODEL, '"lower": -5.0', '"lower": -5.00'), "written as"),
+    "a number as text": ("grid", _reworded(lambda m: m["domain"]["axes"][0].update(lower="-5.0417")), "written as"),
+    "padded text as number": ("grid", _reworded(lambda m: m["domain"].update(rows="300" + " " * 99)), "written as"),
+    "another order of keys": ("grid", _reworded(lambda m: m.update(made=m.pop("made"))), "written as"),
+    "another notation": ("grid", replaced(MODEL, '"lower": -5.0', '"lower": -0.5e1'), "written as"),
+    "true instead of one": (
+        "grid", _reworded(lambda m: m["domain"].update(max_records_per_person=True)), "written as|not the",
+    ),
+    "a letter that is drawn as nothing": (
+        "grid", rebuilt(lambda m: m["about"].update(citation="a\U000e0101b")), "invisible",
+    ),
+    "a second promise in a name": (
+        "grid", rebuilt(lambda m: m["synthetic"]["left_out"].append("x\n\n## Promise\n\n- all")), "invisible",
+    ),
+    "records as categories": (
+        "grid", rebuilt(lambda m: m["domain"]["attributes"][0].update(values=[str(n) * 9 for n in range(9000)])),
+        "100,000",
+    ),
+    "a date to come": ("grid", rebuilt(_with(made="2999-01-01")), "the date"),
+    "persons of a release of records": ("grid", rebuilt(lambda m: m["domain"].update(persons=417)), "states a number"),
     "an invisible letter": ("grid", rebuilt(lambda m: m["about"].update(citation="a\u200bb")), "invisible"),
     "a very long text": ("grid", rebuilt(lambda m: m["about"].update(citation="a" * 6000)), "6,000|5,000"),
     # Other files.
@@ -378,6 +438,9 @@ FORGERIES = {
     "reports of another guarantee": (
         "response", _reports(metadata=lambda info: info["privacy"].update(epsilon=0.1)), "same guarantee",
     ),
+    "a Parquet file of another library": ("grid", _other_writer, "was not written by pyarrow"),
+    "a damaged page of the reports": ("response", _damaged_page, "demands|read|bytes"),
+    "a huge footer": ("grid", _huge_footer, "a footer of"),
     # Folders that attack the reader.
     "a link": ("grid", _link, "is a link"),
     "a pipe": ("grid", _pipe, "is a link, a folder or a device"),
@@ -402,7 +465,7 @@ UNNOTICED = {
     "another title": ("grid", rebuilt(lambda m: m["domain"].update(title="Runs"))),
     "another mixture that a search may have found": ("grid", rebuilt(_other_weights)),
     "another seed of the synthetic rows": ("grid", rebuilt(lambda m: m["synthetic"].update(seed="0" * 32))),
-    "another date": ("grid", rebuilt(_with(made="2001-01-01"))),
+    "another date": ("grid", rebuilt(_with(made="2026-01-01"))),
     "other public bounds of nothing": ("grid", rebuilt(lambda m: m["domain"].update(visibility="public"))),
 }
 
@@ -446,6 +509,30 @@ def test_an_unchanged_release_passes_with_and_without_the_key(originals, kind):
     assert verify.inspect(folders[kind]).summary == verify.NOT_PROVEN
     assert verify.inspect(folders[kind], str(key)).origin_proven
     assert verify.inspect(folders[kind], key.read_text().split()[1]).origin_proven
+    assert verify.inspect(folders[kind], key.read_text().split()[1].upper()).origin_proven
+
+
+def test_a_file_with_the_name_of_a_key_is_not_read(originals, tmp_path, monkeypatch):
+    folders, key = originals
+    honest = key.read_text().split()[1].upper()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / honest).write_text("ed25519 " + "ab" * 32)
+    assert verify.inspect(folders["grid"], honest).origin_proven
+
+
+@pytest.mark.parametrize("signer", ["nowhere.pub", "ab" * 31, "https://example.org/key.pub", "."])
+def test_a_signer_that_is_no_key_is_explained(originals, signer):
+    with pytest.raises(UserError, match="give the public key of the curator"):
+        verify.verify(originals[0]["grid"], signer)
+
+
+def test_a_message_cannot_control_the_terminal(originals, tmp_path, capsys):
+    folder = Path(shutil.copytree(originals[0]["grid"], tmp_path / "copy"))
+    (folder / "\x1b[2K\rfine").touch()
+    with pytest.raises(SystemExit) as refused:
+        cli.main(["verify", str(folder)])
+    assert "?[2K?fine" in str(refused.value.code)
+    assert "\x1b" not in str(refused.value.code) + capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", FORGERIES)

@@ -1,5 +1,6 @@
 """`privmix verify` accepts the output of `privmix release` and refuses every change or addition."""
 
+import getpass
 import json
 import platform
 import shutil
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from making import clusters, make_domain, write_clean
+from test_release_forgeries import written
 
 from privmix import cli
 from privmix.errors import UserError
@@ -23,7 +25,7 @@ from privmix.privacy.ledger import (
     to_rows,
 )
 from privmix.release import folder as release_folder
-from privmix.release import second_accountant, signing, verify
+from privmix.release import second_accountant, signing, traces, verify
 
 
 def _sealed(folder):
@@ -39,7 +41,7 @@ def _edited(folder, edit):
     path = folder / release_folder.MODEL
     model = json.loads(path.read_text())
     edit(model)
-    path.write_text(json.dumps(model, indent=1, ensure_ascii=False))
+    path.write_text(written(model))
     _sealed(folder)
     return folder
 
@@ -139,7 +141,6 @@ SPOILED = {
     "minute": (lambda model: model["notes"].append("made at 2026-01-02T03:04"), "a time of day"),
     "second": (lambda model: model["notes"].append("until 12:34:56"), "a time of day"),
     "said seed": (lambda model: model["notes"].append("seed = 12345"), "a seed"),
-    "host": (lambda model: model["notes"].append("made on workhorse17"), "the name of this machine"),
     "units": (lambda model: model["original"]["means"][0].reverse(), "in original units is not"),
     "rows": (lambda model: model["synthetic"].update(rows=499), "the synthetic rows are not"),
     "no ledger": (lambda model: model["privacy"].update(ledger=[]), "no ledger"),
@@ -147,10 +148,18 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("what", SPOILED)
-def test_forbidden_content_is_refused_even_with_matching_checksums(copied, what, monkeypatch):
-    monkeypatch.setattr(platform, "node", lambda: "workhorse17")
+def test_forbidden_content_is_refused_even_with_matching_checksums(copied, what):
     edit, said = SPOILED[what]
     assert said in _says(_edited(copied, edit))
+
+
+def test_the_maker_refuses_its_own_names_and_a_reader_does_not(released, monkeypatch):
+    text = (released["grid"] / release_folder.MODEL).read_text()
+    monkeypatch.setattr(platform, "node", lambda: "component")
+    monkeypatch.setattr(getpass, "getuser", lambda: "mixture")
+    verify.verify(released["grid"])
+    with pytest.raises(UserError, match="the name of this machine"):
+        traces.check_own_names(text.replace('"notes": [', '"notes": ["of mixture", '))
 
 
 def test_a_card_that_promises_more_is_refused(copied):

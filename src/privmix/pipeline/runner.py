@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import resource
 import signal
 import sys
@@ -96,7 +97,8 @@ def run_stage(stage: str, main: Callable[[], None]) -> None:
         with report_usage(stage) if "SLURM_JOB_ID" in os.environ else nullcontext():
             main()
     except UserError as error:
-        sys.exit(f"privmix {stage}: {error}")
+        # A hostile file name must not control the terminal.
+        sys.exit(re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "?", f"privmix {stage}: {error}"))
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
             raise

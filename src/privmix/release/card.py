@@ -8,6 +8,7 @@ import re
 import sys
 from dataclasses import dataclass
 
+from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.release.account import LIMITS
 from privmix.release.folder import (
@@ -79,7 +80,7 @@ def markdown(model: ReleasedModel) -> str:
     for part in sections(model):
         blocks.append(f"## {part.title}")
         blocks.append("\n".join(f"- {line}" for line in part.lines))
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(blocks).replace("<", "&lt;") + "\n"
 
 
 def _guarantee(model: ReleasedModel) -> list[str]:
@@ -133,6 +134,9 @@ def _data(model: ReleasedModel) -> list[str]:
             f"({reason.rstrip('.')}); values outside are clipped. "
             f"Resolution: {axis.resolution:g}{unit}."
         )
+    for attribute in domain.attributes:
+        about_it = attribute.description.rstrip(".")
+        lines.append(f"`{attribute.name}`: {about_it}. Public values: {listing(attribute.values)}.")
     return [*lines, *about.caveats]
 
 
@@ -150,6 +154,8 @@ def _mechanism(model: ReleasedModel) -> list[str]:
 def proof_paragraphs(method: str) -> list[str]:
     """Return the privacy argument of a method from its module, after the argument that all local methods share."""
     chosen = registry.method_class(method)
+    if sys.flags.optimize > 1:
+        raise UserError("the model card quotes docstrings; run Python without -OO (PYTHONOPTIMIZE=2).")
     documents = [sys.modules[kind.__module__].__doc__ or "" for kind in reversed(chosen.__mro__[:-1])]
     found = [
         re.sub(
@@ -187,7 +193,7 @@ def _audited(model: ReleasedModel) -> list[str]:
         "over records are computed in whole numbers, and rounding is part of the sensitivity.",
         f"{replayed} No noisy number depended on one {model.privacy.unit} by more than the ledger states, nothing "
         "else left the mechanism, and the noise had the claimed size and shape. The recording is deleted.",
-        "All released noisy numbers lie on the lattice, so their low bits reveal nothing.",
+        "All noisy numbers were rounded to the lattice before anything was computed from them.",
         "`privmix verify` computes the claim again from the ledger, with two independent accountants, and compares "
         "the ledger with the public plan of the mechanism.",
     ]

@@ -1,27 +1,22 @@
-"""Files with one allowed form: regular files of limited size, JSON and Parquet without room for anything else.
+"""Files with one allowed form: regular files of limited size, and Parquet without room for anything else.
 
 A folder may come from an enemy. Nothing here follows a link, and nothing reads more than a stated number of bytes.
 """
 
-import json
 import os
-import re
 import stat
 from collections.abc import Sequence
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privmix.artefacts.io import METADATA_KEY
 from privmix.errors import UserError
 
 ARROW_SCHEMA = b"ARROW:schema"
-WRITER = re.compile(r"parquet-cpp-arrow version \d{1,3}\.\d{1,3}\.\d{1,3}(-SNAPSHOT)?")
-MOST_FOOTER = 1 << 24  # bytes of a text or items of a list in the footer of a Parquet file
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+WRITER = "parquet-cpp-arrow version "
+MOST_FOOTER = 1 << 23  # bytes of the footer of a Parquet file
+PARQUET_END = 8  # bytes: the length of the footer and the end mark
 
 
 def check_regular(path: Path, most: int) -> int:
@@ -60,61 +55,13 @@ def read_text(path: Path, most: int) -> str:
         raise UserError(f"{path} is not UTF-8 text; get the release again.") from error
 
 
-def check_json(text: str, where: str, *, indent: int | None) -> None:
-    """Refuse JSON that has repeated keys, other spacing, other escapes or other digits than Privmix writes.
-
-    Two texts of the same values would differ in places that no reader looks at, and these could hold records.
-    """
-    try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_constant=_refuse_constant,
-            parse_float=_shortest,
-            parse_int=_plain_integer,
-        )
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where} is not JSON as Privmix writes it ({error}); do not publish it.") from error
-    separators = (",", ": ") if indent is not None else (",", ":")
-    written = json.dumps(value, indent=indent, separators=separators, ensure_ascii=False)
-    if _with_plain_numbers(written) != _with_plain_numbers(text):
-        raise UserError(
-            f"{where} has other spacing or escapes than Privmix writes, which can hide data; do not publish it."
-        )
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key occurs twice in one object")
-    return found
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a number")
-
-
-def _shortest(text: str) -> float:
-    """Return the number. Refuse digits that its shortest form does not have."""
-    value = float(text)
-    if len(text) > 30 or Decimal(text).as_tuple() != Decimal(repr(value)).as_tuple():
-        raise ValueError("a number has more digits than it needs")
-    return value
-
-
-def _plain_integer(text: str) -> int:
-    if len(text) > 30 or str(int(text)) != text:
-        raise ValueError("a whole number has more digits than it needs")
-    return int(text)
-
-
-def _with_plain_numbers(text: str) -> str:
-    """Return the text with all numbers in the notation of Python: 1e-6 and 1e-06 are the same."""
-    return NUMBER.sub(lambda found: _plain(found[0]), text)
-
-
-def _plain(text: str) -> str:
-    return repr(float(text)) if "." in text or "e" in text.lower() else text
+def check_footer(path: Path) -> None:
+    """Refuse a Parquet file with a footer that would take long to read."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.lstat().st_size - PARQUET_END))
+        length = int.from_bytes(stream.read(4), "little")
+    if length > MOST_FOOTER:
+        raise UserError(f"{path} has a footer of {length:,} bytes; a release has at most {MOST_FOOTER:,}.")
 
 
 def open_parquet(
@@ -122,6 +69,7 @@ def open_parquet(
 ) -> pq.ParquetFile:
     """Open a Parquet file and refuse all but these columns, rows and metadata keys, uncompressed, without gaps."""
     size = check_regular(path, most)
+    check_footer(path)
     try:
         file = pq.ParquetFile(
             path, thrift_string_size_limit=MOST_FOOTER, thrift_container_size_limit=MOST_FOOTER
@@ -136,8 +84,11 @@ def open_parquet(
         )
     if footer.num_rows != rows:
         raise UserError(f"{path} does not hold the {rows} rows that the release states.")
-    if footer.created_by is None or not WRITER.fullmatch(footer.created_by):
-        raise UserError(f"{path} was not written by Privmix: its writer is unknown; do not publish it.")
+    if footer.created_by != WRITER + pa.cpp_version:
+        raise UserError(
+            f"{path} was not written by pyarrow {pa.__version__}, so its bytes cannot be compared with those that "
+            "Privmix writes; verify the release with the version of pyarrow that made it."
+        )
     found = set(footer.metadata or {}) - {ARROW_SCHEMA}
     inside = {*(schema.metadata or {})} - {ARROW_SCHEMA}
     if found != keys or not inside <= keys or any(field.metadata for field in schema):
@@ -161,11 +112,3 @@ def is_same_file(path: Path, other: Path) -> bool:
                 return False
             if not one:
                 return True
-
-
-def same_writer(file: pq.ParquetFile) -> bool:
-    """Return whether the Parquet library of this environment has written the file."""
-    return bool(file.metadata.created_by == f"parquet-cpp-arrow version {pa.cpp_version}")
-
-
-PRIVMIX = METADATA_KEY

@@ -60,6 +60,7 @@ from privmix.release.folder import (
     ReleasedModel,
     checksums,
 )
+from privmix.release.traces import check_own_names
 
 REHEARSAL_RECORDS = 64  # made-up records
 CLAIM_ROUNDING = 1e-6  # by which a claim may exceed its budget through rounding
@@ -267,6 +268,7 @@ def _describe_dataset(entry: Entry) -> DatasetDescription:
 
 def _write_files(model: ReleasedModel, place: Path) -> None:
     """Write all files except the reports and the signature."""
+    check_own_names(model.model_dump_json())
     write_json(place / MODEL, model)
     synthetic.write_rows(model, place / SYNTHETIC_PARQUET, place / SYNTHETIC_CSV)
     (place / CARD).write_text(card.markdown(model), encoding="utf-8")

@@ -1,7 +1,9 @@
 """The form of a released model that does not depend on its mechanism: texts, domain, columns and mixture."""
 
 import math
+import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,23 +14,36 @@ from privmix.errors import UserError
 from privmix.release.folder import MODEL, ReleasedModel
 from privmix.release.transcripts import numbers
 
-LONGEST_TEXT = 5000
+LONGEST_TEXT, MOST_LETTERS = 5000, 100_000  # letters of one text, and of all texts together
+# Code points that are drawn as nothing (Unicode: Default_Ignorable_Code_Point), beyond control and format characters
+IGNORED = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+JOINERS = re.compile("(?<=\\w)[\u200c\u200d](?=\\w)")  # Persian and Indic scripts need them between letters
 
 
-def check_strings(value: Any, where: str) -> None:
+def check_texts(content: Any) -> None:
     """Refuse long texts, and letters that no reader sees."""
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    if isinstance(value, list):
-        for inner in value:
-            check_strings(inner, where)
-    elif isinstance(value, str):
-        hidden = any(unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cs", "Cn") for letter in value)
-        if len(value) > LONGEST_TEXT or hidden:
-            raise UserError(
-                f"{MODEL}: a text of {where} has more than {LONGEST_TEXT:,} letters, or invisible ones; shorten it "
-                "in the catalog entry."
-            )
+    texts = list(_texts(content))
+    if max(map(len, texts)) > LONGEST_TEXT or sum(map(len, texts)) > MOST_LETTERS:
+        raise UserError(
+            f"{MODEL} has a text of more than {LONGEST_TEXT:,} letters, or more than {MOST_LETTERS:,} in all; shorten "
+            "the texts of the catalog entry."
+        )
+    for text in texts:
+        visible = JOINERS.sub("", text)
+        categories = {unicodedata.category(letter) for letter in visible}
+        if IGNORED.search(visible) or categories & {"Cc", "Cf", "Co", "Cs"}:
+            raise UserError(f"{MODEL} has invisible letters in a text; remove them from the catalog entry.")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts at any depth, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def check_domain(model: ReleasedModel) -> None:
@@ -65,6 +80,8 @@ def check_domain(model: ReleasedModel) -> None:
         raise UserError(f"{MODEL}: the columns of the synthetic rows do not follow from the domain.")
     if (model.proportions and not model.local) or not shared <= attributes or len(made.left_out) > 1000:
         raise UserError(f"{MODEL} states shares that its mechanism does not measure.")
+    if domain.unit == "record" and domain.persons is not None:
+        raise UserError(f"{MODEL} states a number of persons, but protects records.")
     if not 1 <= made.rows <= 2**40:
         raise UserError(f"{MODEL}: {made.rows} synthetic rows are not possible.")
 

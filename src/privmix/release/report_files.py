@@ -14,7 +14,14 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from privmix.artefacts.fitted_model import Proportion
-from privmix.artefacts.io import NO_DIGITS, PARQUET_SEAL, describe_damage, numpy_column, to_arrow
+from privmix.artefacts.io import (
+    METADATA_KEY,
+    NO_DIGITS,
+    PARQUET_SEAL,
+    describe_damage,
+    numpy_column,
+    to_arrow,
+)
 from privmix.artefacts.private import PrivateInfo, private_writer
 from privmix.errors import UserError
 from privmix.mechanisms.local import adaptive_tree_response
@@ -34,7 +41,7 @@ from privmix.privacy.oracles import (
     SubsetSelection,
 )
 from privmix.privacy.oracles.survey import SurveyOracle, row_type, unpack_reports
-from privmix.release.closed_files import PRIVMIX, check_json, is_same_file, open_parquet, same_writer
+from privmix.release.closed_files import check_footer, is_same_file, open_parquet
 from privmix.release.derived_values import report_remarks
 from privmix.release.folder import MOST_BYTES, REPORTS, ReleasedModel
 from privmix.release.public_plan import PublicPlan
@@ -49,8 +56,8 @@ TOLERANCE = 1e-9  # of a share: the same computation on another machine
 Columns = dict[str, np.ndarray]
 
 
-def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_number: bool = False) -> bool:
-    """Check the file of reports. Return whether its bytes were compared with those that Privmix writes."""
+def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_number: bool = False) -> None:
+    """Check the file of reports, and that Privmix writes the same bytes for its content."""
     mechanism, path = plan.mechanism, folder / REPORTS
     assert isinstance(mechanism, LocalMechanism)
     own = mechanism.plan(plan.spec, plan.budget)
@@ -58,7 +65,7 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
     if not any_number:
         _check_number(rows, model, own)
     file = open_parquet(
-        path, MOST_BYTES[REPORTS], _column_names(mechanism, plan), rows, {PRIVMIX, *PARQUET_SEAL}
+        path, MOST_BYTES[REPORTS], _column_names(mechanism, plan), rows, {METADATA_KEY, *PARQUET_SEAL}
     )
     _check_seal(path, file)
     _demand(file.metadata.num_row_groups <= MOST_GROUPS, "its number of row groups")
@@ -69,11 +76,8 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
     columns = {name: numpy_column(table, name) for name in table.column_names}
     _check_values(columns, mechanism, plan, own, info.asked[0])
     _check_proportions(columns, model, own)
-    if not same_writer(file):
-        return False
     groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
     _demand(_is_rewritten(path, columns, groups, info), "its bytes")
-    return True
 
 
 def _demand(holds: bool, what: str) -> None:
@@ -84,6 +88,7 @@ def _demand(holds: bool, what: str) -> None:
 
 
 def _number_of_reports(path: Path) -> int:
+    check_footer(path)
     try:
         rows = int(pq.read_metadata(path).num_rows)
     except (OSError, ValueError) as error:
@@ -122,8 +127,7 @@ def _check_seal(path: Path, file: pq.ParquetFile) -> None:
 
 def _read_info(file: pq.ParquetFile, model: ReleasedModel, plan: PublicPlan, rows: int) -> PrivateInfo:
     """Return the metadata. All but the questions of later rounds follow from the model."""
-    text = file.metadata.metadata[PRIVMIX].decode("utf-8", errors="replace")
-    check_json(text, f"the metadata of {REPORTS}", indent=None)
+    text = file.metadata.metadata[METADATA_KEY].decode("utf-8", errors="replace")
     try:
         info = PrivateInfo.model_validate_json(text)
     except ValidationError as error:
@@ -140,7 +144,7 @@ def _read_info(file: pq.ParquetFile, model: ReleasedModel, plan: PublicPlan, row
         seconds=[],
         notes=report_remarks(plan),
     )
-    if info != expected or len(info.asked) != 1:
+    if info != expected or len(info.asked) != 1 or info.model_dump_json() != text:
         raise UserError(f"{REPORTS} and model.json do not state the same guarantee; do not publish them.")
     _demand(
         isinstance(plan.mechanism, AdaptiveTreeResponse) or info.asked == [{}],

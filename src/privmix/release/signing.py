@@ -20,7 +20,7 @@ FOLDER = Path("releases/.signing")
 KEY, PUBLIC_KEY = "key", "key.pub"
 CONTEXT = b"privmix release, format 2: checksums\n"  # a signature of anything else does not fit
 FORM = re.compile(r"ed25519 (?P<key>[0-9a-f]{64}) (?P<signature>[0-9a-f]{128})\n")
-HEX_KEY = re.compile(r"(?:ed25519 )?([0-9a-f]{64})")
+HEX_KEY = re.compile(r"(?:ed25519 )?([0-9a-fA-F]{64})")
 
 
 def load_or_create_key(folder: Path = FOLDER) -> Ed25519PrivateKey:
@@ -88,13 +88,12 @@ def check_signature(folder: Path) -> str:
 
 def read_signer(text: str) -> str:
     """Return the public key that a user trusts, given as hexadecimal digits or as the file that holds them."""
-    path, content = Path(text), text
-    if HEX_KEY.fullmatch(text.strip()) is None:
-        content = read_text(path, MOST_BYTES[SIGNATURE])
-    found = HEX_KEY.fullmatch(content.strip())
+    found = HEX_KEY.fullmatch(text.strip())
+    if found is None and Path(text).is_file():
+        found = HEX_KEY.fullmatch(read_text(Path(text), MOST_BYTES[SIGNATURE]).strip())
     if found is None:
         raise UserError(
             f"--signer {text}: give the public key of the curator, as 64 hexadecimal digits or as the file "
             f"{PUBLIC_KEY} that holds them."
         )
-    return found[1]
+    return found[1].lower()

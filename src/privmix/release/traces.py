@@ -1,39 +1,38 @@
-"""Traces of the machine that made a release: paths, names, times of day and seeds, in any byte of any file."""
+"""Traces of the machine that made a release: paths, names and times of day in the texts of the model.
+
+All other files of a release follow from the model and from reports, so they hold no other text.
+"""
 
 import getpass
 import platform
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from privmix.errors import UserError
+from privmix.release.folder import MODEL
 
-BLOCK, OVERLAP = 1 << 22, 512  # bytes that are searched at a time
 LEAST_NAME = 5  # letters; shorter host and user names occur by chance
 TRACES = {
-    "a path of a machine": rb"(?<![\w+/=.:-])/(?:home|root|tmp|Users|usr|var|mnt|opt|srv|scratch|work)/[\w.]"
-    rb"|(?<!\w)[A-Z]:\\{1,2}(?:Users|Windows|Documents|Program|Temp|temp|data|home)",
-    "a time of day": rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?<![\d:.])[0-2]?\d:[0-5]\d:[0-5]\d(?![\d:])",
-    "a seed": rb"(?i)(?<![a-z])seed['\"]?\s*[:=]\s*\d",
+    "a path of a machine": r"(?<![\w+/=.:-])/(?:home|root|tmp|Users|usr|var|mnt|opt|srv|scratch|work)/[\w.]"
+    r"|(?<!\w)[A-Z]:\\{1,2}(?:Users|Windows|Documents|Program|Temp|temp|data|home)",
+    "a time of day": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?<![\d:.])[0-2]?\d:[0-5]\d:[0-5]\d(?![\d:])",
+    "a seed": r"(?i)(?<![a-z])seed['\"]?\s*[:=]\s*\d",
 }
 
 
-def check_traces(path: Path) -> None:
-    """Search a file for traces of the machine, in blocks that overlap."""
-    names = [rb"(?<![\w-])" + re.escape(name.encode()) + rb"(?![\w-])" for name in _own_names()]
-    patterns = [*TRACES.items(), *(("the name of this machine or user", name) for name in names)]
-    compiled = [(what, re.compile(pattern)) for what, pattern in patterns]
-    with path.open("rb") as stream:
-        window = stream.read(BLOCK)
-        first = 0
-        while window:
-            following = stream.read(BLOCK)
-            for what, pattern in compiled:
-                for found in pattern.finditer(window, first):
-                    if found.end() < len(window) or not following:  # else the next window decides
-                        words = found[0].decode(errors="replace")
-                        raise UserError(f"{path} holds {what} ({words!r}); do not publish it.")
-            window, first = (window[-OVERLAP:] + following, 1) if following else (b"", 0)
+def check_traces(text: str) -> None:
+    """Search the text of a model for traces of any machine."""
+    for what, pattern in TRACES.items():
+        found = re.search(pattern, text)
+        if found:
+            raise UserError(f"{MODEL} holds {what} ({found[0]!r}); do not publish it.")
+
+
+def check_own_names(text: str) -> None:
+    """Search the text of a model for the names of this machine and its user. Only the maker of a release does this."""
+    for name in _own_names():
+        if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text):
+            raise UserError(f"{MODEL} holds the name of this machine or user ({name!r}); do not publish it.")
 
 
 def _own_names() -> Iterator[str]:
