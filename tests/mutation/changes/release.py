@@ -7,6 +7,7 @@ from changes.places import (
     CLOSED_FILES,
     COMPOSITION,
     FINGERPRINTS,
+    MODEL_FORM,
     OF_BAD_DAYS,
     OF_FINGERPRINTS,
     OF_FORGERIES,
@@ -182,7 +183,37 @@ CHANGES = (
     change(
         "JSON with spare room is accepted",
         OF_REFUSALS,
-        (CLOSED_FILES, "if _with_plain_numbers(written) != _with_plain_numbers(text):", "if False:"),
+        (VERIFY, "if text != model.model_dump_json(indent=1):", "if False:"),
+    ),
+    change(
+        "texts without a limit are accepted",
+        OF_REFUSALS,
+        (MODEL_FORM, "or sum(map(len, texts)) > MOST_LETTERS", ""),
+    ),
+    change(
+        "invisible letters are accepted",
+        OF_REFUSALS,
+        (MODEL_FORM, "IGNORED.search(visible) or ", ""),
+    ),
+    change(
+        "a Parquet file of another library is accepted",
+        OF_REFUSALS,
+        (CLOSED_FILES, "if footer.created_by != WRITER + pa.cpp_version:", "if False:"),
+    ),
+    change(
+        "cut lines of the account are not noticed",
+        OF_SPENDING + "::test_fingerprints_without_a_line_are_noticed",
+        (SPENDING, "if missing and entries:", "if False:"),
+    ),
+    change(
+        "the head of the account needs no key",
+        OF_SPENDING + "::test_cut_lines_are_noticed_also_with_a_head_made_of_the_last_line",
+        (SPENDING, 'self._mac(f"head {lines}", mac)', "mac"),
+    ),
+    change(
+        "the records of the clean file do not count",
+        OF_FINGERPRINTS + "::test_records_of_a_changed_clean_file_overlap",
+        (FINGERPRINTS, ", hash_rows(coordinates, row_key)]", "]"),
     ),
     change(
         "a transcript off the lattice is accepted",
