@@ -9,7 +9,8 @@ from privmix.artefacts.fitted_model import FittedModel
 from privmix.release import card, synthetic
 from privmix.release.folder import ReleasedModel
 from privmix.report.figures import SERIES
-from privmix.report.model_plot import draw_model, draw_records, plot_window
+from privmix.report.model_plot import draw_model, draw_records
+from privmix.report.plot_window import plot_window
 from privmix.report.templating import environment
 
 POINTS = 5000  # most synthetic rows in the picture
