@@ -104,15 +104,16 @@ def _ellipses(frame: Frame, window: PlotWindow, mixture: Gaussians) -> Markup:
         a, b, c = covariance[first][first], covariance[first][second], covariance[second][second]
         if covers(window, np.array([mean[first], mean[second]]), np.array([[a, b], [b, c]])):
             continue  # its fill would cover the whole picture
-        a, b, c = a * wide**2, -b * wide * tall, c * tall**2
-        middle, root = (a + c) / 2, math.sqrt(((a - c) / 2) ** 2 + b**2)
+        a, b, c = a * wide * wide, -b * wide * tall, c * tall * tall
+        middle, apart = (a + c) / 2, (a - c) / 2
+        root = math.sqrt(apart * apart + b * b)
         axes = math.sqrt(middle + root), math.sqrt(max(middle - root, 0.0))
         drawn += Markup(
             '<g class="component" transform="translate({}) rotate({})" fill-opacity="{:.2f}" '
             'stroke-opacity="{:.2f}"><ellipse rx="{}" ry="{}"/><ellipse class="one-sigma" rx="{}" ry="{}"/></g>\n'
         ).format(
             place,
-            _number(math.degrees(0.5 * math.atan2(2 * b, a - c))),
+            _number(math.degrees(0.5 * math.atan2(b, apart))),
             0.25 * weight,
             0.45 + 0.55 * math.sqrt(weight / max(mixture.weights)),
             *(_number(sigmas * axis) for sigmas in (2, 1) for axis in axes),

@@ -117,8 +117,9 @@ def ellipses_around(window: PlotWindow, model: FittedModel) -> int:
 def covers(window: PlotWindow, mean: np.ndarray, covariance: np.ndarray) -> bool:
     """Tell whether the ellipse contains all corners of the window and, because it is convex, all of the window."""
     (left, right), (low, high) = window.limits
-    apart = np.array([(x, y) for x in (left, right) for y in (low, high)]) - mean
-    return bool(np.all(np.sum(apart * np.linalg.solve(covariance, apart.T).T, axis=1) <= SIGMAS**2))
+    x, y = np.array([(x, y) for x in (left, right) for y in (low, high)]).T - mean[:, None]
+    (a, b), (_, c) = covariance
+    return bool(np.all(c * x * x - 2 * b * x * y + a * y * y <= SIGMAS * SIGMAS * (a * c - b * b)))
 
 
 def axis_label(axis: Axis) -> str:
