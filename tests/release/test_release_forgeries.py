@@ -11,7 +11,6 @@ import re
 import shutil
 import struct
 import tracemalloc
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +29,7 @@ from privmix.artefacts.private import PrivateInfo, read_private
 from privmix.errors import UserError
 from privmix.mechanisms.base import Records, Spec, seeded_randomness
 from privmix.privacy.accounting import Budget
-from privmix.release import make, signing, verify
+from privmix.release import make, page, pictures, signing, synthetic, verify
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
@@ -237,32 +236,19 @@ def _gap(folder):
     (folder / SYNTHETIC_PARQUET).write_bytes(body + json.dumps(SECRETS).encode() + footer)
 
 
-def _bitmap(change):
-    def forge(folder):
-        text = (folder / PAGE).read_text()
-        [address] = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", text)
-        forged = base64.b64encode(change(base64.b64decode(address))).decode()
-        (folder / PAGE).write_text(text.replace(address, forged))
-
-    return forge
-
-
-def _text_chunk(png):
-    data = b"Comment\0" + json.dumps(SECRETS).encode()
-    chunk = struct.pack(">I", len(data)) + b"tEXt" + data + struct.pack(">I", zlib.crc32(b"tEXt" + data))
-    return png[:33] + chunk + png[33:]
+def _first_digit(folder):
+    text = (folder / PAGE).read_text()
+    digit = re.search(r'class="rows" d="M\d*(\d)', text).start(1)
+    (folder / PAGE).write_text(text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :])
 
 
 def _other_points(folder):
     """The picture of true records instead of synthetic rows."""
-    from privmix.release import page
-    from privmix.report.model_plot import draw_records, plot_window
-
     model = read_release(folder)
-    expected = page.render(model)
-    shown = page.Rows(model.domain, points(5000), np.empty((0, 2)))
-    bitmap = draw_records(plot_window(shown, []), shown)
-    (folder / PAGE).write_text(expected.text.replace(expected.bitmap, bitmap))
+    own = next(synthetic.sample_parts(model, page.POINTS))
+    drawn = pictures.draw_model(model, np.column_stack([own["east"], own["north"]]))
+    forged = pictures.draw_model(model, points(page.POINTS))
+    replaced(PAGE, drawn, forged)(folder)
 
 
 def _seeded(folder):
@@ -408,10 +394,23 @@ FORGERIES = {
     ),
     "bytes between the columns of a Parquet file": ("grid", _gap, "no column"),
     "a comment in the page": ("grid", replaced(PAGE, "</body>", f"<!-- {SECRETS} -->\n</body>"), "is not the page"),
-    "a comment in the picture": ("grid", replaced(PAGE, "</g>\n", f"</g>\n<!-- {SECRETS} -->"), "another picture"),
-    "a text in the bitmap": ("grid", _bitmap(_text_chunk), "bitmap"),
-    "bytes after the bitmap": ("grid", _bitmap(lambda png: png + b"\0" * 40), "bitmap"),
-    "a picture of true records": ("grid", _other_points, "other points|bitmap|not the page|another picture"),
+    "a comment in the picture": ("grid", replaced(PAGE, "</g>\n", f"</g>\n<!-- {SECRETS} -->"), "is not the page"),
+    "a script in the picture": ("grid", replaced(PAGE, "</g>\n", "</g>\n<script>alert(1)</script>"), "is not the page"),
+    "an event handler in the picture": (
+        "grid", replaced(PAGE, '<svg class="model"', '<svg onload="alert(1)" class="model"'), "is not the page",
+    ),
+    "a picture of another server": (
+        "grid", replaced(PAGE, "</g>\n", '</g>\n<image href="https://example.org/a.png"/>'), "is not the page",
+    ),
+    "an element more in the picture": (
+        "grid", replaced(PAGE, "</g>\n", f"</g>\n<text>{SECRETS[0]}</text>"), "is not the page",
+    ),
+    "a changed digit in the picture": ("grid", _first_digit, "is not the page"),
+    "a bitmap after the picture": (
+        "grid", replaced(PAGE, "</svg>", '</svg><img src="data:image/png;base64,iVBORw0KGgo=">'), "is not the page",
+    ),
+    "another security policy": ("grid", replaced(PAGE, "default-src 'none'", "default-src *"), "is not the page"),
+    "a picture of true records": ("grid", _other_points, "is not the page"),
     "a card that promises more": ("grid", replaced(CARD, "ε = 1,", "ε = 0.1,"), "is not the card"),
     "a comment in the card": ("grid", replaced(CARD, "\n\n", f"\n\n<!-- {SECRETS} -->\n\n"), "is not the card"),
     "a line more in the checksums": (
@@ -580,7 +579,7 @@ def test_a_signature_of_another_folder_is_refused(originals, tmp_path):
 
 def test_a_release_of_the_first_format_is_explained(forged):
     def older(model):
-        for key in ("format", "about", "components", "choice_share", "drawn_with"):
+        for key in ("format", "about", "components", "choice_share"):
             del model[key]
         del model["synthetic"]["seed"]
 

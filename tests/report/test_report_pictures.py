@@ -9,6 +9,14 @@ from privmix.artefacts.domain import Axis, Domain
 from privmix.artefacts.fitted_model import FittedModel
 from privmix.report import model_plot
 from privmix.report.figures import SERIES, VARIABLES, drawing, series, spread, svg
+from privmix.report.plot_window import (
+    ACROSS,
+    centres_outside,
+    ellipses_around,
+    map_window,
+    plot_columns,
+    plot_window,
+)
 from privmix.report.run import SHOWN_POINTS, sample_material
 
 
@@ -43,7 +51,7 @@ def test_nothing_of_a_sensitive_record_reaches_the_page():
     assert shown.cloud.size == 0
     assert shown.places.size == 0
     assert not shown.shares
-    window = model_plot.plot_window(shown, [model()])
+    window = plot_window(shown, [model()])
     assert model_plot.draw_records(window, shown) is None
 
 
@@ -64,13 +72,13 @@ def test_held_out_records_are_not_drawn():
 
 
 def test_a_map_has_longitude_on_the_horizontal_axis():
-    assert model_plot.plot_columns(clean_data().info.domain) == (1, 0)
-    assert model_plot.plot_columns(clean_data(geographic=False).info.domain) == (0, 1)
+    assert plot_columns(clean_data().info.domain) == (1, 0)
+    assert plot_columns(clean_data(geographic=False).info.domain) == (0, 1)
 
 
 def test_without_records_the_window_is_two_standard_deviations_in_original_units():
     shown = sample_material(clean_data(visibility="sensitive", geographic=False), np.random.default_rng(0))
-    window = model_plot.plot_window(shown, [model(mean=(0.1, 0.2), deviation=(0.01, 0.02))])
+    window = plot_window(shown, [model(mean=(0.1, 0.2), deviation=(0.01, 0.02))])
     (left, right), (low, high) = window.limits
     assert (left + right) / 2 == pytest.approx(20.0)
     assert right - left == pytest.approx(
@@ -81,23 +89,23 @@ def test_without_records_the_window_is_two_standard_deviations_in_original_units
 
 def test_a_window_without_records_stays_inside_the_public_box():
     shown = sample_material(clean_data(visibility="sensitive", geographic=False), np.random.default_rng(0))
-    window = model_plot.plot_window(shown, [model(deviation=(5.0, 5.0))])
+    window = plot_window(shown, [model(deviation=(5.0, 5.0))])
     assert window.limits[0] == pytest.approx((-90 - 7.2, 90 + 7.2))
 
 
 def test_centres_out_of_view_are_counted():
     shown = sample_material(clean_data(geographic=False), np.random.default_rng(0))
-    window = model_plot.plot_window(shown, [model()])
-    assert model_plot.centres_outside(window, model(mean=(0.0, 0.0))) == 0
-    assert model_plot.centres_outside(window, model(mean=(0.0, 0.9))) == 1
+    window = plot_window(shown, [model()])
+    assert centres_outside(window, model(mean=(0.0, 0.0))) == 0
+    assert centres_outside(window, model(mean=(0.0, 0.9))) == 1
 
 
 def test_an_ellipse_around_the_whole_picture_is_counted_but_not_drawn():
     shown = sample_material(clean_data(geographic=False), np.random.default_rng(0))  # records within ±0.3
-    window = model_plot.plot_window(shown, [model()])
+    window = plot_window(shown, [model()])
     small, wide = model(mean=(0.0, 0.0), deviation=(0.1, 0.1)), model(mean=(0.0, 0.0), deviation=(0.5, 0.5))
     elongated = model(mean=(0.0, 0.0), deviation=(9.0, 0.1))
-    assert [model_plot.ellipses_around(window, one) for one in (small, wide, elongated)] == [0, 1, 0]
+    assert [ellipses_around(window, one) for one in (small, wide, elongated)] == [0, 1, 0]
     drawn = [
         model_plot.draw_model(window, shown, one, SERIES[0], "p", "", None)
         for one in (small, wide, elongated)
@@ -108,9 +116,9 @@ def test_an_ellipse_around_the_whole_picture_is_counted_but_not_drawn():
 
 @pytest.mark.parametrize("latitudes", [(-2.0, 2.0), (58.0, 62.0), (-80.0, 80.0)])
 def test_a_kilometre_is_as_long_to_the_north_as_to_the_east(latitudes):
-    (left, right), (low, high) = (limits := model_plot.map_window([(-10.0, 10.0), latitudes]))[0]
+    (left, right), (low, high) = (limits := map_window([(-10.0, 10.0), latitudes]))[0]
     middle = np.radians(sum(latitudes) / 2)
-    per_degree_across = model_plot.ACROSS / (right - left)
+    per_degree_across = ACROSS / (right - left)
     per_degree_up = limits[1] / (high - low)
     assert per_degree_up * np.cos(middle) == pytest.approx(per_degree_across)
     assert left <= -10

@@ -11,10 +11,10 @@ rule release:
         folder=protected(directory(plan.RELEASE)),
     log:
         "logs/release/{dataset}/{mechanism}/eps-{epsilon}.log",
+    retries: 0
     conda:
         "../../environment.yml"
     threads: 1
-    retries: 0
     resources:
         mem_mb=memory,
         runtime=minutes(lambda wildcards: 3),

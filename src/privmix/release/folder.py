@@ -98,7 +98,6 @@ class ReleasedModel(Artefact):
     notice: str
     made: datetime.date
     version: str
-    drawn_with: str  # version of matplotlib, which draws the picture of the page
     about: DatasetDescription
     domain: Domain
     mechanism: str

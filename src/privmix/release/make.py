@@ -243,7 +243,6 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
         choice_share=order.job.choice_share,
         made=datetime.date.today(),
         version=importlib.metadata.version("privmix"),
-        drawn_with=importlib.metadata.version("matplotlib"),
         original=Gaussians.of(mixture.restore(centre, scale)),
         normalised=Gaussians.of(mixture),
         transcript=made.transcript,
@@ -272,5 +271,5 @@ def _write_files(model: ReleasedModel, place: Path) -> None:
     write_json(place / MODEL, model)
     synthetic.write_rows(model, place / SYNTHETIC_PARQUET, place / SYNTHETIC_CSV)
     (place / CARD).write_text(card.markdown(model), encoding="utf-8")
-    (place / PAGE).write_text(page.render(model).text, encoding="utf-8")
+    (place / PAGE).write_text(page.render(model), encoding="utf-8")
     (place / CHECKSUMS).write_text(checksums(place, model.files), encoding="utf-8")

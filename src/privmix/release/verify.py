@@ -51,7 +51,6 @@ from privmix.release.folder import (
     read_release,
 )
 from privmix.release.model_form import check_domain, check_mixtures, check_texts
-from privmix.release.pictures import check_page
 from privmix.release.public_plan import PublicPlan, make_plan
 from privmix.release.report_files import check_reports
 from privmix.release.traces import check_traces
@@ -150,8 +149,8 @@ def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     _check_synthetic(folder, model)
     if model.local:
         check_reports(folder, model, plan, any_number=rehearsal)
-    compared = _check_texts(folder, model)
-    checks = passed_checks(model, mixture=derived, picture=compared)
+    _check_texts(folder, model)
+    checks = passed_checks(model, mixture=derived)
     if trusted is not None:
         checks = (f"The signature is of the key {trusted}.", *checks)
     return Verdict(model, signed_by, trusted is not None, checks)
@@ -233,8 +232,6 @@ def _check_form(folder: Path, model: ReleasedModel) -> None:
         )
     if not NAME.fullmatch(model.mechanism) or not NAME.fullmatch(model.domain.dataset):
         raise UserError(f"{MODEL}: the name of the mechanism or of the dataset is not valid.")
-    if not re.fullmatch(r"\d{1,4}(\.\d{1,4}){1,3}[a-z0-9+.]{0,12}", model.drawn_with):
-        raise UserError(f"{MODEL}: drawn_with is not a version of matplotlib.")
     if len(model.about.bound_reasons) != len(model.domain.axes):
         raise UserError(f"{MODEL}: about.bound_reasons does not have one reason for each coordinate.")
     check_domain(model)
@@ -363,14 +360,15 @@ def _check_synthetic(folder: Path, model: ReleasedModel) -> None:
             raise wrong
 
 
-def _check_texts(folder: Path, model: ReleasedModel) -> bool:
-    """Compare the card and the page with those that the model gives. Return whether the picture was compared."""
+def _check_texts(folder: Path, model: ReleasedModel) -> None:
+    """Compare the card and the page with those that the model gives."""
     if read_text(folder / CARD, MOST_BYTES[CARD]) != card.markdown(model):
         raise UserError(
             f"{CARD} is not the card that {MODEL} gives, so it may promise more or hold more; do not publish it. "
             f"{MODEL} guarantees {card.guarantee(model)}."
         )
-    return check_page(read_text(folder / PAGE, MOST_BYTES[PAGE]), page.render(model), model)
+    if read_text(folder / PAGE, MOST_BYTES[PAGE]) != page.render(model):
+        raise UserError(f"{PAGE} is not the page that {MODEL} gives; do not publish it.")
 
 
 def _keys(value: Any) -> Iterator[str]:
@@ -384,7 +382,7 @@ def _keys(value: Any) -> Iterator[str]:
             yield from _keys(inner)
 
 
-def passed_checks(model: ReleasedModel, *, mixture: bool, picture: bool) -> tuple[str, ...]:
+def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
     """Describe the checks that a verified release has passed, and those that were not possible."""
     found = [
         f"The folder holds {len(model.files)} files, their checksums and a signature of these, and nothing else.",
@@ -392,7 +390,7 @@ def passed_checks(model: ReleasedModel, *, mixture: bool, picture: bool) -> tupl
         "The ledger adds up to the claim, and the claim is within the budget.",
         f"A second accountant ({second_accountant.NAME}) finds no larger ε.",
         "The transcript and the notes have the form that the plan demands.",
-        "The model card and the text of the page are those that model.json gives.",
+        "The model card and the page with its picture are those that model.json gives.",
         "The synthetic rows are drawn from the model with the published seed; CSV and Parquet hold the same rows.",
         "No path of a machine and no time of day was found in the texts.",
     ]
@@ -406,10 +404,6 @@ def passed_checks(model: ReleasedModel, *, mixture: bool, picture: bool) -> tupl
         found.insert(6, "The mixture follows from the transcript.")
     else:
         found.append("Not checked: the mixture comes from a random search, so only its form was checked.")
-    if not picture:
-        found.append(
-            "Not checked: another matplotlib drew the picture of the page, so only its form was checked."
-        )
     found.append(
         "Not checked, because a folder cannot show it: that the noise was really drawn, and that public texts, bounds "
         "and names hold no records. This needs trust in the signer."

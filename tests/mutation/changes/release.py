@@ -171,6 +171,11 @@ CHANGES = (
         (VERIFY, "    _check_ledger(model, plan)\n", ""),
     ),
     change(
+        "the page of a release is not compared",
+        OF_REFUSALS,
+        (VERIFY, "if read_text(folder / PAGE, MOST_BYTES[PAGE]) != page.render(model):", "if False:"),
+    ),
+    change(
         "any key proves the origin",
         OF_FORGERIES + "::test_a_consistent_forgery_needs_the_key_of_the_curator",
         (VERIFY, "if trusted is not None and signed_by != trusted:", "if False:"),

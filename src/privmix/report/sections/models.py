@@ -12,7 +12,16 @@ from privmix.report import model_plot
 from privmix.report.figures import INK, Series, series
 from privmix.report.format import count, nats, plain
 from privmix.report.knowledge import utility, utility_gain
-from privmix.report.model_plot import PlotWindow
+from privmix.report.plot_window import (
+    ACROSS,
+    PlotWindow,
+    axis_label,
+    centres_outside,
+    covers,
+    ellipses_around,
+    original_units,
+    plot_window,
+)
 from privmix.report.results import Results
 from privmix.report.run import Material, Outcome, RunResults
 from privmix.report.sections import PageSection
@@ -154,7 +163,7 @@ def model_pictures(
     models = [model for _, model in drawn if model]
     if not models:
         return None
-    window = model_plot.plot_window(material, models)
+    window = plot_window(material, models)
     bitmap = model_plot.draw_records(window, material)
     panels = []
     for outcome, model in drawn:
@@ -200,8 +209,8 @@ def model_to_draw(results: Results, outcome: Outcome) -> FittedModel | None:
 def describe_hidden(window: PlotWindow, model: FittedModel) -> str:
     """Describe the parts of a model that its picture does not show."""
     hidden, wider, total = (
-        model_plot.centres_outside(window, model),
-        model_plot.ellipses_around(window, model),
+        centres_outside(window, model),
+        ellipses_around(window, model),
         len(model.weights),
     )
     if wider == total:
@@ -241,9 +250,9 @@ def build_explorer(
         baseline = ExplorerMechanism(name, name, "var(--ink)", (_fit(results, bare[0], window, gain),))
     return Explorer(
         dataset=dataset,
-        axes=tuple(model_plot.axis_label(axis) for axis in window.axes),
+        axes=tuple(axis_label(axis) for axis in window.axes),
         limits=window.limits,
-        shape=window.up / model_plot.ACROSS,
+        shape=window.up / ACROSS,
         epsilons=tuple(plain(epsilon) for epsilon in epsilons),
         start=_best(results, [o for o in outcomes if o.epsilon == reference], mechanisms[0].mechanism),
         reference=epsilons.index(reference),
@@ -291,7 +300,7 @@ def _fit(results: Results, outcome: Outcome, window: PlotWindow, gain: float | N
 
 
 def _components(model: FittedModel, window: PlotWindow) -> tuple[Component, ...]:
-    means, covariances = model_plot.original_units(window.domain, model, window.columns)
+    means, covariances = original_units(window.domain, model, window.columns)
     upper = np.triu_indices(len(window.columns))
     flat = len(window.columns) == 2
     return tuple(
@@ -299,7 +308,7 @@ def _components(model: FittedModel, window: PlotWindow) -> tuple[Component, ...]
             weight=float(f"{weight:.4g}"),
             mean=_short(mean),
             covariance=_short(covariance[upper]),
-            seen=not (flat and model_plot.covers(window, mean, covariance)),
+            seen=not (flat and covers(window, mean, covariance)),
         )
         for weight, mean, covariance in zip(
             model.weights, means, covariances.reshape(len(means), *[len(window.columns)] * 2), strict=True
