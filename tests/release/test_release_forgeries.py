@@ -270,6 +270,10 @@ def _off_the_lattice(model):
     model["transcript"][0]["sums"][0][0] += SECRETS[0][0] * 1e-6
 
 
+def _other_share(model):
+    model["proportions"][0]["estimate"] += 0.1
+
+
 def _longer_counts(model):
     entry = model["transcript"][0]
     entry["counts"] = base64.b64encode(base64.b64decode(entry["counts"]) + b"\0" * 8).decode()
@@ -334,7 +338,7 @@ FORGERIES = {
         "grid", rebuilt(lambda m: m["domain"]["axes"][0].update(scale=0.1)), "the unit ball",
     ),
     "other shares of an attribute": (
-        "response", rebuilt(lambda m: m["proportions"][0].update(estimate=0.5)), "do not follow from",
+        "response", rebuilt(_other_share), "do not follow from",
     ),
     # Room for records in model.json.
     "records in the transcript": (

@@ -40,7 +40,10 @@ from privmix.privacy.ledger import (
 )
 from privmix.release.folder import MODEL, ReleasedModel
 
-MOST_EVENTS = 1_000_000  # of one ledger; dp_sgd takes at most 100,000 steps
+# Limits of releases, so that no plan takes long to calculate. Configurations may ask for more, in benchmarks only.
+MOST_EVENTS = 50_000  # of one ledger
+MOST_MIXED = 10_000  # of a ledger with Laplace and Gaussian noise that composes by privacy-loss distributions
+LEAST_EPSILON, MOST_EPSILON, MOST_DELTA = 1e-4, 1e4, 0.1
 MOST_COMPONENTS, MOST_COORDINATES, MOST_RECORDS_PER_PERSON = 4096, 256, 1_000_000
 CHOICE = "number of Gaussians"  # label of the private choice of the number of components
 
@@ -71,6 +74,7 @@ def make_plan(model: ReleasedModel) -> PublicPlan:
         price = spec.choice_share * budget.epsilon
         events.append(Selection(CHOICE, price))
         spec, budget = spec.with_components(chosen), replace(budget, epsilon=budget.epsilon - price)
+    _check_length(job.mechanism, spec, len(model.transcript) - (chosen is not None))
     try:
         events += mechanism_events(job.mechanism, spec, budget)
     except (MechanismFailure, ArithmeticError, AssertionError) as error:
@@ -97,13 +101,18 @@ def _job(model: ReleasedModel) -> MechanismJob:
     mechanism = registry.build(model.method, model.parameters, where=f"{MODEL}: parameters")
     for key, value in model.parameters.items():
         _demand(_is_plain(_parameter(mechanism, key), value), f"parameters.{key}")
-    _demand(0 < model.privacy.budget_epsilon < math.inf, "privacy.budget_epsilon")
+    epsilon, delta = model.privacy.budget_epsilon, model.privacy.budget_delta
+    if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and 0 <= delta <= MOST_DELTA):
+        raise UserError(
+            f"{MODEL} has the budget ε = {epsilon:g}, δ = {delta:g}; a release has an ε from {LEAST_EPSILON:g} to "
+            f"{MOST_EPSILON:g} and a δ of at most {MOST_DELTA:g}."
+        )
     return MechanismJob(
         name=model.mechanism,
         method=model.method,
         parameters=model.parameters,
         mechanism=mechanism,
-        budget=Budget(model.privacy.budget_epsilon, model.privacy.budget_delta),
+        budget=Budget(epsilon, delta),
         components=model.components,
         choice_share=model.choice_share,
         replicates=1,
@@ -149,11 +158,9 @@ def mechanism_events(mechanism: Mechanism, spec: Spec, budget: Budget) -> list[E
         return _tree_events(mechanism, budget)
     if isinstance(mechanism, NoisyMoments):
         plan = mechanism.schedule(spec, budget, mechanism.relation(spec))
-        _check_number(plan.releases)
         multiplier = equal_shares(0, plan.releases, budget, "exact").noise_multiplier
         return [Gaussian(label, multiplier) for label, _ in moment_stages(plan)]
     if isinstance(mechanism, TreeThenMoments):
-        _check_number(mechanism.iterations)
         for_tree = mechanism.tree_share * budget.epsilon
         multiplier = math.sqrt(mechanism.iterations) / gaussian_mu(budget.epsilon - for_tree, budget.delta)
         moments = [Gaussian("moments", multiplier)] * mechanism.iterations
@@ -208,7 +215,6 @@ def _tree_events(mechanism: NoisyTree, budget: Budget) -> list[Event]:
 
 
 def _em_events(mechanism: DpEm, spec: Spec, budget: Budget) -> list[Event]:
-    _check_number(mechanism.iterations * (2 * spec.n_components + 1))
     share = mechanism.share(spec.n_components, budget)
 
     def vector(label: str) -> Event:
@@ -221,9 +227,32 @@ def _em_events(mechanism: DpEm, spec: Spec, budget: Budget) -> list[Event]:
     return [vector("weights"), *[vector("means")] * number, *[second] * number] * mechanism.iterations
 
 
-def _check_number(events: int) -> None:
-    if events > MOST_EVENTS:
-        raise UserError(f"{MODEL} states {events:,} measurements; a release has at most {MOST_EVENTS:,}.")
+def _check_length(mechanism: Mechanism, spec: Spec, entries: int) -> None:
+    """Check the number of measurements, and of entries in the transcript, before any noise is calibrated."""
+    demanded = entries
+    if isinstance(mechanism, DpEm):
+        demanded = mechanism.iterations
+        mixed = mechanism.noise == "llg" and mechanism.composition == "exact"
+        _check_number(demanded * (2 * spec.n_components + 1), MOST_MIXED if mixed else MOST_EVENTS)
+    elif isinstance(mechanism, NoisyMoments):
+        demanded = mechanism.iterations or entries
+    elif isinstance(mechanism, TreeThenMoments):
+        demanded = 1 + mechanism.iterations
+    elif isinstance(mechanism, DpSgd):
+        demanded = 1 + mechanism.steps
+    elif isinstance(mechanism, PosteriorSample):
+        demanded = 2 + mechanism.iterations + mechanism.samples
+    _check_number(demanded)
+    if entries != demanded:
+        raise UserError(
+            f"{MODEL}: the transcript is not the one that the plan of the mechanism demands ({demanded:,} entries); "
+            "do not publish it."
+        )
+
+
+def _check_number(events: int, most: int = MOST_EVENTS) -> None:
+    if events > most:
+        raise UserError(f"{MODEL} states {events:,} measurements; a release has at most {most:,}.")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,15 @@
 """The file of reports of a release: columns, values and metadata by the public plan, and what follows from the reports.
 
 From the reports follow the shares of the attributes' values, and the questions of later rounds.
+
+Noise that is not there. A report of an oracle supports each answer with a probability between q and p, whatever the
+record is, and independently of other reports. So the number of reports that support an answer lies between those of
+binomial laws with q and p, up to chance RARE. Noisy rows are tested as the numbers of a transcript are (`transcripts`),
+relative to the middle of the public box. The length r of planar noise, in scales, exceeds c with probability
+(1 + c) exp(-c), so r - ln(1 + r) is exponential. It is convex in the noise, so the same theorem applies.
 """
 
+import math
 import re
 import tempfile
 from collections.abc import Mapping
@@ -10,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
+from scipy import stats
 
 from privmix.artefacts.fitted_model import Proportion
 from privmix.artefacts.io import (
@@ -27,11 +36,17 @@ from privmix.errors import UserError
 from privmix.mechanisms.local import adaptive_tree_response
 from privmix.mechanisms.local.adaptive_tree_response import AdaptiveTreeResponse
 from privmix.mechanisms.local.base import LocalMechanism, Plan, decode_reports
-from privmix.mechanisms.local.input_noise import InputNoise
+from privmix.mechanisms.local.gaussian_input import GaussianInput
+from privmix.mechanisms.local.input_noise import InputNoise, diameter
+from privmix.mechanisms.local.laplace_input import LaplaceInput
+from privmix.mechanisms.local.laplace_input import diameter as city_block_diameter
+from privmix.mechanisms.local.planar_laplace import PlanarLaplaceInput
 from privmix.mechanisms.local.randomized_response import RandomizedResponse
 from privmix.mechanisms.local.tree_response import TreeResponse, halvings
 from privmix.mechanisms.shared import attributes
 from privmix.mechanisms.shared.partitions import Partition
+from privmix.mechanisms.shared.report_shuffle import BUCKET, MOST_BUCKETS
+from privmix.privacy.accounting import gaussian_mu
 from privmix.privacy.exact import STEP
 from privmix.privacy.oracles import (
     GeneralizedResponse,
@@ -45,12 +60,13 @@ from privmix.release.closed_files import check_footer, is_same_file, open_parque
 from privmix.release.derived_values import report_remarks
 from privmix.release.folder import MOST_BYTES, REPORTS, ReleasedModel
 from privmix.release.public_plan import PublicPlan
-from privmix.release.transcripts import check_shape
+from privmix.release.transcripts import RARE, Noisy, check_noise, check_shape
 
 ROWS_PER_BYTE = (
     16  # a Parquet file of honest reports is never denser: one bit for each report, and some slack
 )
-MOST_GROUPS = 4096
+LARGEST_GROUP = 1 << 20  # rows of a row group, as pyarrow writes it
+MOST_ANSWERS = 256  # of hashed reports, whose support is counted; more would take long
 TOLERANCE = 1e-9  # of a share: the same computation on another machine
 
 Columns = dict[str, np.ndarray]
@@ -68,15 +84,19 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
         path, MOST_BYTES[REPORTS], _column_names(mechanism, plan), rows, {METADATA_KEY, *PARQUET_SEAL}
     )
     _check_seal(path, file)
-    _demand(file.metadata.num_row_groups <= MOST_GROUPS, "its number of row groups")
+    groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+    _demand(_are_buckets(groups, model), "its row groups")
     info = _read_info(file, model, plan, rows)
     _check_types(file, mechanism, plan, own, info.asked[0])
-    table = file.read()
+    try:
+        table = file.read()
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} cannot be read as Parquet; get the release again.") from error
     _demand(not any(column.null_count for column in table.columns), "missing values")
     columns = {name: numpy_column(table, name) for name in table.column_names}
     _check_values(columns, mechanism, plan, own, info.asked[0])
+    check_answers(columns, mechanism, plan, own, info.asked[0])
     _check_proportions(columns, model, own)
-    groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
     _demand(_is_rewritten(path, columns, groups, info), "its bytes")
 
 
@@ -91,7 +111,7 @@ def _number_of_reports(path: Path) -> int:
     check_footer(path)
     try:
         rows = int(pq.read_metadata(path).num_rows)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise UserError(f"{path} cannot be read as Parquet; get the release again.") from error
     _demand(0 < rows <= ROWS_PER_BYTE * path.lstat().st_size, "its number of reports")
     return rows
@@ -103,6 +123,16 @@ def _check_number(rows: int, model: ReleasedModel, own: Plan) -> None:
         _demand(rows % own.per_person == 0, f"{own.per_person} reports of each person")
     elif model.domain.relation == "replace_one":
         _demand(rows == model.domain.rows, f"{model.domain.rows} reports")
+
+
+def _are_buckets(groups: list[int], model: ReleasedModel) -> bool:
+    """Return whether the row groups are the buckets of a shuffle (`report_shuffle`): as many, and of random sizes."""
+    number = min(max(1, math.ceil(model.domain.rows / BUCKET)), MOST_BUCKETS)
+    rows = sum(groups)
+    if rows / number > LARGEST_GROUP / 2:  # large buckets are written as several groups
+        return len(groups) <= 2 * number + rows // LARGEST_GROUP and max(groups) <= LARGEST_GROUP
+    least, most = stats.binom.ppf(RARE, rows, 1 / number), stats.binom.isf(RARE, rows, 1 / number)
+    return len(groups) == number and least <= min(groups) and max(groups) <= most
 
 
 def _column_names(mechanism: LocalMechanism, plan: PublicPlan) -> list[str]:
@@ -189,6 +219,23 @@ def _check_types(
             kind = GeneralizedResponse(sizes[field.name], own.attribute_epsilon).report
         expected = to_arrow(np.zeros(1, dtype=kind)).type
         _demand(field.type == expected, f"the type of {field.name!r}")
+        _demand(_is_dense(file, field.name, kind.itemsize), f"the encoding of {field.name!r}")
+
+
+def _is_dense(file: pq.ParquetFile, name: str, width: int) -> bool:
+    """Return whether a column of more than one byte has all its bytes in the file, without a dictionary of values.
+
+    Otherwise a small file could hold so many rows that they fill the memory.
+    """
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    place = file.schema_arrow.names.index(name)
+    chunks = [(group.num_rows, group.column(place)) for group in groups]
+    return width == 1 or all(
+        not chunk.has_dictionary_page
+        and chunk.num_values == rows
+        and chunk.total_uncompressed_size >= width * rows
+        for rows, chunk in chunks
+    )
 
 
 def _check_values(
@@ -202,10 +249,8 @@ def _check_values(
     if isinstance(mechanism, InputNoise):
         for axis in range(len(plan.spec.domain.axes)):
             steps = columns[f"y{axis}"].astype(np.float64) / STEP
-            _demand(
-                bool(np.isfinite(steps).all()) and bool((steps == np.rint(steps)).all()),
-                "the lattice of 2^-20",
-            )
+            whole = bool(np.isfinite(steps).all()) and bool((steps == np.rint(steps)).all())
+            _demand(whole and not np.signbit(steps[steps == 0]).any(), "the lattice of 2^-20")
     elif isinstance(mechanism, RandomizedResponse):
         oracle = mechanism.channel(plan.spec, own)[1]
         _demand(_are_valid(decode_reports(columns["cell"], oracle.report), oracle), "a report")
@@ -221,6 +266,64 @@ def _check_values(
                 _demand(not unused["a"].any() and not unused["b"].any(), "a hash that was not asked for")
         if isinstance(mechanism, AdaptiveTreeResponse):
             _check_questions(rows, plan, own, asked)
+
+
+def check_answers(
+    columns: Columns, mechanism: LocalMechanism, plan: PublicPlan, own: Plan, asked: Mapping[str, Any]
+) -> None:
+    """Refuse answers that do not have the noise of the mechanism."""
+    for attribute in plan.spec.domain.attributes:
+        name = attributes.PREFIX + attribute.name
+        if name in columns:
+            channel = GeneralizedResponse(len(attribute.values), own.attribute_epsilon)
+            _demand(_is_noisy(columns[name], channel), f"the noise of {name!r}")
+    if isinstance(mechanism, InputNoise):
+        check_noise([_noisy_rows(columns, mechanism, plan, own)], REPORTS)
+    elif isinstance(mechanism, RandomizedResponse):
+        oracle = mechanism.channel(plan.spec, own)[1]
+        _demand(_is_noisy(decode_reports(columns["cell"], oracle.report), oracle), "the noise of 'cell'")
+    else:
+        oracles = _oracles(mechanism, plan, own, asked)
+        rows = decode_reports(columns["part"], row_type(oracles))
+        dealt = np.bincount(rows["turn"], minlength=len(oracles))
+        _demand(_is_between(dealt, len(rows), 1 / len(oracles), 1 / len(oracles)), "the turns")
+        for turn, oracle in enumerate(oracles):
+            _demand(_is_noisy(unpack_reports(rows, turn, oracle), oracle), "the noise of 'part'")
+
+
+def _noisy_rows(columns: Columns, mechanism: InputNoise, plan: PublicPlan, own: Plan) -> Noisy:
+    """Return the rows relative to the middle of the public box, axis by axis, with the scale of their noise."""
+    domain, epsilon = plan.spec.domain, own.budget.epsilon
+    axes = [columns[f"y{axis}"].astype(np.float64) for axis in range(len(domain.axes))]
+    apart = np.array(axes) - ((domain.lower + domain.upper) / 2)[:, None]
+    if isinstance(mechanism, LaplaceInput):
+        scale = city_block_diameter(plan.spec) / epsilon
+        return Noisy("noisy rows", apart.ravel(), scale, "laplace", rounded=True)
+    if isinstance(mechanism, GaussianInput):
+        scale = diameter(domain) / gaussian_mu(epsilon, own.budget.delta)
+        return Noisy("noisy rows", apart.ravel(), scale, "gaussian", rounded=True)
+    assert isinstance(mechanism, PlanarLaplaceInput)
+    scale = mechanism.within(domain) / epsilon
+    lengths = np.hypot(*apart) / scale
+    values = scale * (lengths - np.log1p(lengths))
+    return Noisy("noisy rows", values, np.full(len(values), scale), "laplace", rounded=True)
+
+
+def _is_noisy(reports: np.ndarray, oracle: Oracle) -> bool:
+    """Return whether each answer has a number of supporting reports that the channel can give."""
+    if isinstance(oracle, LocalHashing):
+        most = min(MOST_ANSWERS, oracle.categories)
+        answers = np.linspace(0, oracle.categories - 1, most).astype(np.int64)
+        support = oracle.support_of_runs(reports, answers, 1).ravel()
+    else:
+        support = oracle.support(reports)
+    return _is_between(support, len(reports), oracle.other, oracle.truth)
+
+
+def _is_between(counts: np.ndarray, number: int, least: float, most: float) -> bool:
+    """Return whether all counts lie between binomial laws of these probabilities, up to chance RARE."""
+    low, high = stats.binom.ppf(RARE, number, least), stats.binom.isf(RARE, number, most)
+    return bool(((counts >= low) & (counts <= high)).all())
 
 
 def _are_valid(reports: np.ndarray, oracle: Oracle) -> bool:

@@ -1,22 +1,41 @@
-"""The transcript of a release: its keys, shapes and lattice, by the public plan, and nothing else.
+"""The transcript of a release: its keys, shapes, lattice and noise, by the public plan, and nothing else.
 
 Every noisy number of a release is a whole number of steps of 2^-20 (`privacy.exact`). Numbers of a benchmark are not,
 so a benchmark model that calls itself a release is noticed. Some mechanisms store a number after a division by a
-public or measured number; the division is undone here, up to its rounding error.
+public or measured number; the stored number must be exactly what that division gives.
+
+Noise that is not there. The plan states the noise of every number. Statistics can hide noise only by adding to it: if
+n has a symmetric density that falls along every ray from its centre (Gaussian, Laplace, planar Laplace), a symmetric
+convex set has the largest probability if the statistic s in s + n is zero (Anderson 1955). So Σ|x|, Σx², the sums of
+differences, and the share of numbers with |x| > c are at least as large as those of the noise alone, whatever the
+records are. For later measurements this holds given the earlier ones, so it holds for numbers of several measurements
+together. `check_noise` refuses numbers that are smaller than noise alone gives with probability RARE:
+
+* Gaussian: Σx²/2σ² has the gamma law of shape L/2. Laplace: Σ|x|/b has the gamma law of shape L.
+* Differences of pairs: Σd²/4σ² has shape L/2 for L pairs. |d|/b is gamma of shape 1 or 2, each with probability 1/2,
+  so Σ|d|/b is at least gamma of shape L. Large equal numbers fail this test.
+* The number of |x| above the point that noise exceeds with probability p is at least binomial (L, p).
+* The position within a unit of at most 1/16 of the scale is nearly uniform: within a unit, the density of Laplace noise
+  changes by at most e^(1/16), and that of Gaussian noise by less than 2 up to 10 σ. So no position has a probability
+  above 2/unit, and each half of a unit one of 0.45 to 0.55. Whole numbers fail this test.
+
+Numbers are on a lattice and rounded, so |x| counts as one step more here, and scales leave out all that rounding adds.
 """
 
 import base64
 import binascii
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+from scipy import special, stats
 
 from privmix.errors import UserError
 from privmix.mechanisms.base import Spec
 from privmix.mechanisms.central.dp_em import DpEm
-from privmix.mechanisms.central.dp_sgd import DpSgd
+from privmix.mechanisms.central.dp_sgd import CLIP, DpSgd
 from privmix.mechanisms.central.noisy_grid import NoisyGrid
 from privmix.mechanisms.central.noisy_moments import NoisyMoments
 from privmix.mechanisms.central.noisy_tree import NoisyTree, _bisection, root_levels
@@ -26,65 +45,150 @@ from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.shared import joint_moments
 from privmix.mixture import deviation, gradient
 from privmix.mixture.moments import upper_triangle
-from privmix.privacy.accounting import Budget
-from privmix.privacy.calibration import noise_multipliers_by_share
+from privmix.privacy import sensitivity
+from privmix.privacy.accounting import Budget, gaussian_mu
+from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
 from privmix.privacy.exact import STEP
 from privmix.privacy.privtree import TreeShape
 from privmix.release.folder import MODEL
 from privmix.release.public_plan import PublicPlan, moment_stages
 
-DIVIDED = 2.0**-10  # of a step: how far a divided and multiplied number may be from the lattice
-ROUNDED = 2.0**-49  # relative rounding error of a division and a multiplication
+COUNTABLE = 2.0**48  # steps: a division of a larger number cannot be undone exactly
 SUM_OF_WEIGHTS = 1e-9
+ROUNDED = 1e-6  # relative rounding error of an eigenvalue
+RARE = 1e-12  # probability that one test refuses honest noise
+TAILS = 2.0 ** -np.arange(1, 9)  # probabilities of the tails whose numbers are counted
 
 Entry = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Noisy:
+    """Numbers of one measurement, as they were measured, and the scale of their noise."""
+
+    kind: str  # numbers of one kind are also tested together
+    values: np.ndarray  # (L,)
+    scale: float | np.ndarray  # the scale of a Laplace law, or the standard deviation of a Gaussian one
+    law: Literal["laplace", "gaussian"] = "gaussian"
+    rounded: bool = False  # whether the low digits were rounded away
+
+    @property
+    def ratios(self) -> np.ndarray:
+        """The size of each number relative to the scale of its noise."""
+        return (np.abs(self.values) + STEP) / self.scale
+
+
 def check_transcript(transcript: Sequence[Entry], plan: PublicPlan) -> None:
-    """Refuse a transcript that the plan does not demand, or that has a number off the lattice."""
+    """Refuse a transcript that the plan does not demand, that is off the lattice, or that lacks its noise."""
     entries = list(transcript)
     if plan.chosen is not None:
         entries = entries[1:]  # `public_plan` has read the choice of the number of components
+    check_noise(list(_noisy_numbers(entries, plan)), MODEL)
+
+
+def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
+    """Check the form of all entries, and yield their noisy numbers."""
     mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
     if mechanism.randomises_records:
         _demand(not entries, "the reports are the only measurements of a local mechanism")
     elif isinstance(mechanism, NoisyGrid):
         _demand(len(entries) == 1, "one measurement")
-        _grid(entries[0], mechanism, spec, budget)
+        yield _grid(entries[0], mechanism, spec, budget)
     elif isinstance(mechanism, NoisyTree):
         _demand(len(entries) == 1, "one measurement")
-        _tree(entries[0], mechanism, spec, budget)
+        yield _tree(entries[0], mechanism, spec, budget)
     elif isinstance(mechanism, TreeThenMoments):
         _demand(len(entries) == 1 + mechanism.iterations, "the number of measurements")
-        _tree(entries[0], NoisyTree(), spec, Budget(mechanism.tree_share * budget.epsilon, 0.0))
+        for_tree = mechanism.tree_share * budget.epsilon
+        yield _tree(entries[0], NoisyTree(), spec, Budget(for_tree, 0.0))
         components = {len(entry["counts"]) for entry in entries[1:] if isinstance(entry.get("counts"), list)}
         _demand(len(components) == 1 and max(components) <= spec.n_components, "the number of components")
+        multiplier = math.sqrt(mechanism.iterations) / gaussian_mu(budget.epsilon - for_tree, budget.delta)
+        sigma = multiplier * _moment_reach(mechanism, spec)
         for entry in entries[1:]:
-            _moments(entry, {"stage": "moments"}, max(components), spec)
+            yield from _moments(entry, {"stage": "moments"}, max(components), spec, sigma)
     elif isinstance(mechanism, NoisyMoments):
-        stages = moment_stages(mechanism.schedule(spec, budget, mechanism.relation(spec)))
+        schedule = mechanism.schedule(spec, budget, mechanism.relation(spec))
+        stages = moment_stages(schedule)
         _demand(len(entries) == len(stages), "the number of measurements")
+        multiplier = equal_shares(0, schedule.releases, budget, "exact").noise_multiplier
+        sigma = multiplier * _moment_reach(mechanism, spec)
         for entry, (label, number) in zip(entries, stages, strict=True):
-            _moments(entry, {"stage": label}, number, spec)
+            yield from _moments(entry, {"stage": label}, number, spec, sigma)
     elif isinstance(mechanism, DpEm):
         _demand(len(entries) == mechanism.iterations, "the number of iterations")
-        size = spec.domain.rows if mechanism.relation(spec).size_is_public else 1
         for number, entry in enumerate(entries):
-            _em_iteration(entry, number, spec, size)
+            yield from _em_iteration(entry, number, mechanism, spec, budget)
     elif isinstance(mechanism, DpSgd):
-        _demand(len(entries) == 1 + mechanism.steps, "the number of steps")
-        _mixture(_only(entries[0], "start")["start"], spec.n_components, spec)
-        for number, entry in enumerate(entries[1:]):
-            _demand(_only(entry, "step", "gradient")["step"] == number, "the steps in order")
-            length = gradient.size(spec.n_components, len(spec.domain.axes))
-            _on_lattice(numbers(entry["gradient"], length))
+        yield from _gradients(entries, mechanism, spec, budget)
     elif isinstance(mechanism, OutputNoise):
         _demand(len(entries) == 1, "one sum over blocks")
-        _blocks(entries[0], mechanism, spec, budget)
+        yield _blocks(entries[0], mechanism, spec, budget)
     elif isinstance(mechanism, PosteriorSample):
-        _posterior(entries, mechanism, spec)
+        yield from _posterior(entries, mechanism, spec, budget)
     else:
         raise UserError(f"{MODEL}: the transcript of {type(mechanism).__name__} has no known form.")
+
+
+def check_noise(measured: Sequence[Noisy], where: str) -> None:
+    """Refuse numbers that are smaller or more regular than noise of their scale alone would be."""
+    groups: dict[tuple[str, str], list[Noisy]] = {}
+    for each in measured:
+        groups.setdefault((each.kind, each.law), []).append(each)
+    for (kind, law), parts in groups.items():
+        plausible = all(_has_energy(part.ratios, law) for part in parts)
+        ratios = np.concatenate([part.ratios for part in parts])
+        plausible = plausible and _has_energy(ratios, law) and _has_tails(ratios, law)
+        plausible = plausible and _has_differences(parts, law) and _has_low_parts(parts)
+        if not plausible:
+            raise UserError(
+                f"{where}: the {kind} do not have the noise that the plan of the mechanism demands; do not publish it."
+            )
+
+
+def _has_energy(ratios: np.ndarray, law: str) -> bool:
+    if law == "laplace":
+        return bool(ratios.sum() >= special.gammaincinv(len(ratios), RARE))
+    return bool(np.square(ratios).sum() / 2 >= special.gammaincinv(len(ratios) / 2, RARE))
+
+
+def _has_tails(ratios: np.ndarray, law: str) -> bool:
+    cuts = -np.log(TAILS) if law == "laplace" else stats.norm.isf(TAILS / 2)
+    beyond = (ratios > cuts[:, None]).sum(axis=1)
+    return bool((beyond >= stats.binom.ppf(RARE, len(ratios), TAILS)).all())
+
+
+def _has_differences(parts: Sequence[Noisy], law: str) -> bool:
+    """Test differences of neighbouring numbers that have the same scale."""
+    pairs = [
+        (np.abs(part.values[: len(part.values) // 2 * 2].reshape(-1, 2) @ (1, -1)) + 2 * STEP) / part.scale
+        for part in parts
+        if np.ndim(part.scale) == 0
+    ]
+    apart = np.concatenate([np.empty(0), *pairs])
+    if not len(apart):
+        return True
+    return _has_energy(apart if law == "laplace" else apart / math.sqrt(2), law)
+
+
+def _has_low_parts(parts: Sequence[Noisy]) -> bool:
+    """Test positions within a unit that is small beside the noise: no position is frequent, and no half of a unit."""
+    if any(part.rounded for part in parts):
+        return True
+    steps = np.rint(np.concatenate([part.values for part in parts]) / STEP)
+    narrowest = min(float(np.min(part.scale)) for part in parts) / STEP / 16
+    if narrowest < 64 or (np.abs(steps) > COUNTABLE).any():
+        return True
+    unit = 2 ** min(int(math.log2(narrowest)), 40)
+    low, size = steps.astype(np.int64) % unit, len(steps)
+    most = int(np.unique(low, return_counts=True)[1].max())
+    ways = special.gammaln(size + 1) - special.gammaln(most + 1) - special.gammaln(size - most + 1)
+    if math.log(unit) + ways + most * math.log(2 / unit) < math.log(RARE):
+        return False
+    upper = [int((low // (unit >> bit) % 2).sum()) for bit in (1, 2, 3)]
+    return all(
+        stats.binom.ppf(RARE, size, 0.45) <= each <= stats.binom.isf(RARE, size, 0.55) for each in upper
+    )
 
 
 def _demand(holds: bool, what: str) -> None:
@@ -113,15 +217,32 @@ def numbers(value: Any, *shape: int) -> np.ndarray:
 
 def _has_shape(value: Any, shape: tuple[int, ...]) -> bool:
     if not shape:
-        return type(value) in (float, int)
+        return type(value) is float
     return isinstance(value, list) and len(value) == shape[0] and all(_has_shape(v, shape[1:]) for v in value)
 
 
-def _on_lattice(values: np.ndarray, slack: float = 0.0) -> None:
-    """Refuse numbers that are not whole steps of the lattice, up to a slack in steps and the rounding of a product."""
+def _on_lattice(values: np.ndarray) -> np.ndarray:
+    """Return numbers that are whole steps of the lattice. Refuse others, and zeros with a sign."""
     steps = values / STEP
-    apart = np.abs(steps - np.rint(steps))
-    if not (apart <= slack + (np.abs(steps) * ROUNDED if slack else 0.0)).all():
+    _demand_lattice(bool((steps == np.rint(steps)).all()))
+    _demand_lattice(not np.signbit(values[values == 0]).any())
+    return values
+
+
+def _measured(stored: np.ndarray, times: np.ndarray | float, *divisors: np.ndarray | float) -> np.ndarray:
+    """Return numbers as they were measured. Refuse one that is not a whole step times or over these numbers."""
+    undivided = stored / times * math.prod(divisors)
+    steps = np.rint(undivided / STEP)
+    again = steps * STEP * times
+    for divisor in divisors:
+        again = again / divisor
+    _demand_lattice(bool(((again == stored) | (np.abs(steps) > COUNTABLE)).all()))
+    _demand_lattice(not np.signbit(stored[stored == 0]).any())
+    return steps * STEP
+
+
+def _demand_lattice(holds: bool) -> None:
+    if not holds:
         raise UserError(
             f"{MODEL}: a noisy number lies off the lattice of 2^-20, so it comes from no release; do not publish it."
         )
@@ -138,28 +259,33 @@ def _text_bytes(value: Any) -> bytes:
     return content
 
 
-def _counts(value: Any, size: int) -> None:
+def _counts(value: Any, size: int) -> np.ndarray:
     content = _text_bytes(value)
     _demand(len(content) == 8 * size, f"{size} counts")
     counts = np.frombuffer(content, dtype="<f8")
     _demand(bool(np.isfinite(counts).all()), "finite counts")
-    _on_lattice(counts)
+    return _on_lattice(counts)
 
 
-def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> None:
+def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noisy:
     _only(entry, "shape", "counts")
     grid = mechanism.grid(spec, budget.epsilon)
     _demand(entry["shape"] == list(grid.shape), f"a grid of {grid.shape}")
-    _counts(entry["counts"], grid.cells)
+    reach = sensitivity.counts(mechanism.relation(spec)).l1
+    return Noisy("cell counts", _counts(entry["counts"], grid.cells), reach / budget.epsilon, "laplace")
 
 
-def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> None:
+def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> Noisy:
     _only(entry, "roots", "splits", "counts")
     depth = _bisection(spec).depth
     roots = root_levels(spec, mechanism.relation(spec), mechanism.split(budget)[0], depth)
     _demand(type(entry["roots"]) is int and entry["roots"] == roots, f"{roots} levels of roots")
     shape = check_shape(entry["splits"], roots, depth)
-    _counts(entry["counts"], len(shape.leaves()[0]))
+    counts = _counts(entry["counts"], len(shape.leaves()[0]))
+    deviation = mechanism.deviation(mechanism.relation(spec), budget)
+    if mechanism.noise == "laplace":
+        return Noisy("leaf counts", counts, deviation / math.sqrt(2), "laplace")
+    return Noisy("leaf counts", counts, deviation)
 
 
 def check_shape(value: Any, first: int, depth: int) -> TreeShape:
@@ -174,18 +300,25 @@ def check_shape(value: Any, first: int, depth: int) -> TreeShape:
     return shape
 
 
-def _moments(entry: Entry, first: Entry, components: int, spec: Spec) -> None:
-    """Check one joint measurement: its parts are whole steps times the weights of `joint_moments.scheme`."""
+def _moment_reach(mechanism: NoisyMoments | TreeThenMoments | PosteriorSample, spec: Spec) -> float:
+    return joint_moments.scheme(len(spec.domain.axes)).sensitivity(mechanism.relation(spec))
+
+
+def _moments(entry: Entry, first: Entry, components: int, spec: Spec, sigma: float) -> Iterator[Noisy]:
+    """Check one joint measurement: its parts are whole steps over the weights of `joint_moments.scheme`."""
     _only(entry, *first, "counts", "sums", "squares")
     for key, value in first.items():
         _demand(type(entry[key]) is type(value) and entry[key] == value, f"{key} = {value}")
     d = len(spec.domain.axes)
     scheme = joint_moments.scheme(d)
     rows, columns, factor = upper_triangle(d)
-    squares = _symmetric(entry["squares"], components, d)
-    _on_lattice(numbers(entry["counts"], components) * scheme.count, DIVIDED)
-    _on_lattice(numbers(entry["sums"], components, d) * scheme.total, DIVIDED)
-    _on_lattice(squares[:, rows, columns] * scheme.square * factor, DIVIDED)
+    squares = _symmetric(entry["squares"], components, d)[:, rows, columns]
+    triangles = _measured(squares, 1.0, factor, scheme.square)
+    yield Noisy("counts", _measured(numbers(entry["counts"], components), 1.0, scheme.count), sigma)
+    yield Noisy("sums", _measured(numbers(entry["sums"], components, d), 1.0, scheme.total).ravel(), sigma)
+    yield Noisy("squares", triangles[:, rows == columns].ravel(), sigma)
+    if d > 1:
+        yield Noisy("products", triangles[:, rows != columns].ravel(), sigma)
 
 
 def _symmetric(value: Any, components: int, d: int) -> np.ndarray:
@@ -194,30 +327,72 @@ def _symmetric(value: Any, components: int, d: int) -> np.ndarray:
     return matrices
 
 
-def _em_iteration(entry: Entry, number: int, spec: Spec, size: int) -> None:
+def _em_iteration(entry: Entry, number: int, mechanism: DpEm, spec: Spec, budget: Budget) -> Iterator[Noisy]:
+    """Check one iteration. A count is at least 1, so counts do not show their noise; means and moments do."""
     _demand(
         _only(entry, "iteration", "counts", "sums", "squares")["iteration"] == number, "iterations in order"
     )
     k, d = spec.n_components, len(spec.domain.axes)
+    share, neighbours = mechanism.share(k, budget), mechanism.relation(spec)
     counts = numbers(entry["counts"], k)
     _demand(bool((counts >= 1).all()), "counts of at least 1")
-    sums, squares = numbers(entry["sums"], k, d), _symmetric(entry["squares"], k, d)
-    _on_lattice(counts[counts > 1] / size, DIVIDED)
-    _on_lattice(sums / counts[:, None], DIVIDED)
-    _on_lattice(squares / counts[:, None, None], DIVIDED)
+    _measured(counts[counts > 1], float(spec.domain.rows if neighbours.size_is_public else 1))
+    means = _measured(numbers(entry["sums"], k, d), counts[:, None])
+    reach, each = sensitivity.sums(neighbours, dimensions=d), np.repeat(1 / counts, d)
+    if mechanism.noise == "llg":
+        yield Noisy("means", means.ravel(), reach.l1 / share.laplace_epsilon * each, "laplace")
+    else:
+        yield Noisy("means", means.ravel(), reach.l2 * share.noise_multiplier * each)
+    upper = np.triu_indices(d)
+    seconds = _measured(_symmetric(entry["squares"], k, d), counts[:, None, None])[:, upper[0], upper[1]]
+    deviation = sensitivity.second_moments(neighbours) * share.noise_multiplier
+    yield Noisy("second moments", seconds.ravel(), deviation * np.repeat(1 / counts, seconds.shape[1]))
 
 
-def _mixture(value: Any, components: int, spec: Spec) -> None:
-    """Check a mixture that follows from measurements: shapes, weights, means in the public box, symmetric matrices."""
+def _gradients(entries: list[Entry], mechanism: DpSgd, spec: Spec, budget: Budget) -> Iterator[Noisy]:
+    _demand(len(entries) == 1 + mechanism.steps, "the number of steps")
+    _mixture(_only(entries[0], "start")["start"], spec.n_components, spec, _start_floor(spec))
+    norm = mechanism.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
+    reach = norm if mechanism.relation(spec).relation == "add_remove" else 2 * norm
+    sigma = mechanism.noise_multipliers(spec, budget)[1] * reach
+    length = gradient.size(spec.n_components, len(spec.domain.axes))
+    for number, entry in enumerate(entries[1:]):
+        _demand(_only(entry, "step", "gradient")["step"] == number, "the steps in order")
+        yield Noisy("gradients", _on_lattice(numbers(entry["gradient"], length)), sigma)
+
+
+def _mixture(value: Any, components: int, spec: Spec, floor: np.ndarray) -> None:
+    """Check a mixture that follows from measurements."""
     _demand(isinstance(value, dict), "a mixture")
     _only(value, "weights", "means", "covariances")
     d = len(spec.domain.axes)
     weights = numbers(value["weights"], components)
     means = numbers(value["means"], components, d)
     covariances = numbers(value["covariances"], components, d, d)
-    _demand(bool((weights >= 0).all()) and math.isclose(weights.sum(), 1, abs_tol=SUM_OF_WEIGHTS), "weights")
-    _demand(np.allclose(covariances, covariances.transpose(0, 2, 1), rtol=1e-9, atol=1e-15), "covariances")
+    check_components(weights, covariances, floor)
     _inside(means, spec)
+    _demand(bool((np.linalg.eigvalsh(covariances) <= widest_variance(spec)).all()), "covariances")
+
+
+def check_components(weights: np.ndarray, covariances: np.ndarray, floor: np.ndarray) -> None:
+    """Check weights that sum to 1, and symmetric covariances of at least the floor in every direction."""
+    _demand(bool((weights >= 0).all()) and math.isclose(weights.sum(), 1, abs_tol=SUM_OF_WEIGHTS), "weights")
+    _demand(bool((covariances == covariances.transpose(0, 2, 1)).all()), "symmetric covariances")
+    root = np.sqrt(floor)
+    least = np.linalg.eigvalsh(covariances / (root[:, None] * root))[:, 0]
+    _demand(bool((least >= 1 - ROUNDED).all()), "covariances of at least the public floor")
+
+
+def widest_variance(spec: Spec) -> float:
+    """Return the largest variance of a component that `project_to_box` allows, with its rounding error."""
+    half = (spec.domain.upper - spec.domain.lower) / 2
+    return max(float(half @ half), float(spec.floor.max())) * (1 + ROUNDED)
+
+
+def _start_floor(spec: Spec) -> np.ndarray:
+    """Return the floor of a mixture that may be the public start, whose components may be narrower than the floor."""
+    side = spec.domain.upper - spec.domain.lower
+    return np.minimum(spec.floor, (side / spec.n_components ** (1 / len(side)) / 2) ** 2)
 
 
 def _inside(places: np.ndarray, spec: Spec) -> None:
@@ -226,22 +401,27 @@ def _inside(places: np.ndarray, spec: Spec) -> None:
     _demand(bool(held.all()), "means in the public box")
 
 
-def _blocks(entry: Entry, mechanism: OutputNoise, spec: Spec, budget: Budget) -> None:
+def _blocks(entry: Entry, mechanism: OutputNoise, spec: Spec, budget: Budget) -> Noisy:
     _only(entry, "reference", "blocks", "sum")
-    _mixture(entry["reference"], spec.n_components, spec)
+    _mixture(entry["reference"], spec.n_components, spec, _start_floor(spec))
     share = mechanism.reference_share
-    blocks = mechanism.number_of_blocks(spec, noise_multipliers_by_share([share, 1 - share], budget)[1])
+    multiplier = noise_multipliers_by_share([share, 1 - share], budget)[1]
+    blocks = mechanism.number_of_blocks(spec, multiplier)
     _demand(type(entry["blocks"]) is int and entry["blocks"] == blocks, f"{blocks} blocks")
     size = deviation.component_size(len(spec.domain.axes))
-    _on_lattice(numbers(entry["sum"], spec.n_components, size))
+    total = _on_lattice(numbers(entry["sum"], spec.n_components, size))
+    return Noisy("sums over blocks", total.ravel(), multiplier * 2 * mechanism.radius)
 
 
-def _posterior(entries: list[Entry], mechanism: PosteriorSample, spec: Spec) -> None:
+def _posterior(
+    entries: list[Entry], mechanism: PosteriorSample, spec: Spec, budget: Budget
+) -> Iterator[Noisy]:
     k, d = spec.n_components, len(spec.domain.axes)
     _demand(len(entries) == 2 + mechanism.iterations + mechanism.samples, "the number of entries")
-    _mixture(_only(entries[0], "reference")["reference"], k, spec)
-    for number in range(mechanism.iterations):
-        _moments(entries[1 + number], {"iteration": number}, k, spec)
+    _mixture(_only(entries[0], "reference")["reference"], k, spec, _start_floor(spec))
+    for number, multiplier in enumerate(mechanism.noise_multipliers(budget)[1:]):
+        sigma = multiplier * _moment_reach(mechanism, spec)
+        yield from _moments(entries[1 + number], {"iteration": number}, k, spec, sigma)
     intervals = _only(entries[1 + mechanism.iterations], "intervals")["intervals"]
     _demand(isinstance(intervals, list) and len(intervals) == k, "an interval of each component")
     for component, interval in enumerate(intervals):
@@ -253,4 +433,4 @@ def _posterior(entries: list[Entry], mechanism: PosteriorSample, spec: Spec) -> 
         _demand(bool((lower <= upper).all()), "lower ends below upper ends")
         _inside(np.array([lower, upper]), spec)
     for entry in entries[2 + mechanism.iterations :]:
-        _mixture(_only(entry, "draw")["draw"], k, spec)
+        _mixture(_only(entry, "draw")["draw"], k, spec, spec.floor)

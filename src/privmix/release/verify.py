@@ -395,17 +395,34 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
         "No path of a machine and no time of day was found in the texts.",
     ]
     if not model.local:
-        found.insert(5, "All noisy numbers of the transcript lie on the lattice of releases.")
+        found.insert(
+            5,
+            "All noisy numbers of the transcript lie on the lattice of releases, and are not smaller or more regular "
+            "than noise.",
+        )
     else:
         found.insert(
-            5, "The reports have the columns and values of the mechanism; the shares follow from them."
+            5,
+            "The reports have the columns and values of the mechanism, and are not less random than it makes them; "
+            "the shares follow from them.",
         )
     if mixture:
         found.insert(6, "The mixture follows from the transcript.")
     else:
         found.append("Not checked: the mixture comes from a random search, so only its form was checked.")
+    free = {  # parts of a transcript that do not follow from its noisy numbers
+        "dp_sgd": "the start",
+        "output_noise": "the reference",
+        "posterior_sample": "the reference, the intervals and the draws",
+    }
+    if model.method in free:
+        found.append(
+            f"Not checked: {free[model.method]} in the transcript; a random search or draw made them, so only their "
+            "form was checked."
+        )
     found.append(
-        "Not checked, because a folder cannot show it: that the noise was really drawn, and that public texts, bounds "
-        "and names hold no records. This needs trust in the signer."
+        "Not checked, because a folder cannot show it: that the noise was really drawn (invented numbers as large and "
+        "irregular as noise pass), and that public texts, bounds and names hold no records. This needs trust in the "
+        "signer."
     )
     return tuple(found)

@@ -1,0 +1,464 @@
+"""Releases that have the right form but not the noise of their plan, hostile values, and folders that take long."""
+
+import base64
+import copy
+import json
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from making import PRIVATE, clusters, make_domain
+from test_release_forgeries import _privacy, forged, originals, rebuilt  # noqa: F401
+
+from privmix.artefacts.io import PARQUET_SEAL
+from privmix.artefacts.io import seal as seal_file
+from privmix.errors import UserError
+from privmix.mechanisms import registry
+from privmix.mechanisms import run as mechanism_run
+from privmix.mechanisms.base import Records, Spec, exact_randomness
+from privmix.mechanisms.run import MechanismJob
+from privmix.privacy.accounting import Budget
+from privmix.privacy.exact import STEP
+from privmix.privacy.privtree import TreeShape
+from privmix.release import model_form, report_files, transcripts, verify
+from privmix.release.folder import REPORTS, Gaussians, read_release
+from privmix.release.public_plan import PublicPlan, make_plan
+
+CENTRAL = [method for method in PRIVATE if registry.method_class(method).trust == "central"]
+INPUT_NOISE = ["laplace_input", "gaussian_input", "planar_laplace"]
+ORACLES = ["grr", "oue", "olh", "subset", "hadamard"]
+ROWS = 400
+DOG = [("dog", ("no", "yes", "both"))]
+POINTS = {"clusters": clusters(ROWS), "one point": np.zeros((ROWS, 2)), "few": clusters(20)}
+
+
+def build(method, **parameters):
+    """Make a mechanism that searches once."""
+    if "searches" in registry.method_class(method).__dataclass_fields__:
+        parameters = {"searches": 1, **parameters}
+    if method == "planar_laplace":
+        parameters = {"within_m": 50_000, **parameters}
+    return registry.build(method, parameters)
+
+
+def plan_of(method, mechanism, rows, epsilon=1.0, relation="replace_one", components=3):
+    """Return the public plan of a run."""
+    budget = Budget(epsilon, 1e-6)
+    spec = Spec(make_domain(rows=rows, relation=relation, attributes=DOG), components)
+    job = MechanismJob("made", method, {}, mechanism, budget, [components], 0.1, 1, None)
+    return PublicPlan(job, spec, budget, None, ())
+
+
+def run(method, points, epsilon=1.0, relation="replace_one", **parameters):
+    """Run a mechanism with the noise of a release. Return its plan, its reports (or None) and its release."""
+    mechanism = build(method, **parameters)
+    plan = plan_of(method, mechanism, len(points), epsilon, relation)
+    records = Records(points, {"dog": np.arange(len(points)) % 3}, np.arange(len(points), dtype=np.uint64))
+    rng = exact_randomness()
+    if not mechanism.randomises_records:
+        return plan, None, mechanism_run.run(mechanism, records, plan.spec, plan.budget, rng)
+    reports = mechanism.privatise(records, plan.spec, plan.budget, rng)
+    return plan, reports, mechanism.fit(reports, plan.spec, plan.budget, rng)
+
+
+def check(plan, reports, release):
+    """Check what follows from the plan: the transcript, the reports and the mixture."""
+    transcripts.check_transcript(release.transcript, plan)
+    if reports is not None:
+        check_reports(plan, reports.columns, reports.asked)
+    made = Gaussians.of(release.mixture)
+    naive = {"fit": "naive"} if getattr(plan.mechanism, "fit_mode", "") == "naive" else {}
+    check_form(made, plan, naive)
+
+
+def check_reports(plan, columns, asked=None):
+    own = plan.mechanism.plan(plan.spec, plan.budget)
+    report_files._check_values(dict(columns), plan.mechanism, plan, own, asked or {})
+    report_files.check_answers(dict(columns), plan.mechanism, plan, own, asked or {})
+
+
+def check_form(made, plan, parameters=None, original=None):
+    model = SimpleNamespace(
+        normalised=made, original=original or made, components=[3], domain=plan.spec.domain,
+        method=plan.job.method, parameters=parameters or {}, local=plan.mechanism.randomises_records,
+    )  # fmt: skip
+    model_form.check_mixtures(model)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """A run of each method on clusters, without a change."""
+    return {method: run(method, POINTS["clusters"]) for method in PRIVATE}
+
+
+@pytest.mark.parametrize("method", PRIVATE)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_honest_releases_pass(method, epsilon):
+    """False alarm: less than 1e-9 for each run."""
+    for number, points in enumerate(POINTS.values()):
+        check(*run(method, points, epsilon, ("replace_one", "add_remove")[number % 2]))
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_honest_answers_of_every_oracle_pass(oracle):
+    for epsilon in (0.1, 1.0, 10.0):
+        check(*run("randomized_response", POINTS["one point"], epsilon, oracle=oracle))
+
+
+def test_other_parameters_pass():
+    check(*run("dp_em", POINTS["clusters"], noise="llg", composition="linear"))
+    check(*run("noisy_tree", POINTS["clusters"], noise="gaussian"))
+    check(*run("dp_sgd", POINTS["clusters"], reference_share=0.0))
+    check(*run("gaussian_input", POINTS["clusters"], 0.1, fit="naive"))
+
+
+NOISY = ("counts", "sums", "squares", "gradient", "sum")
+
+
+def changed(transcript, change):
+    """Change every noisy number of a transcript. The counts of DP-EM, from which others follow, stay."""
+    entries = copy.deepcopy(transcript)
+    for entry in entries:
+        for name in NOISY:
+            value = entry.get(name)
+            if isinstance(value, str):
+                counts = change(np.frombuffer(base64.b64decode(value), dtype="<f8").copy())
+                entry[name] = base64.b64encode(counts.astype("<f8").tobytes()).decode()
+            elif value is not None and not (name == "counts" and "iteration" in entry and min(value) >= 1):
+                entry[name] = change(np.array(value)).tolist()
+    return entries
+
+
+@pytest.mark.parametrize("method", CENTRAL)
+def test_zeros_are_no_noisy_numbers(runs, method):
+    plan, _, release = runs[method]
+    with pytest.raises(UserError, match="do not have the noise"):
+        transcripts.check_transcript(changed(release.transcript, np.zeros_like), plan)
+
+
+@pytest.mark.parametrize("method", ["noisy_grid", "noisy_tree", "dp_sgd", "output_noise"])
+def test_whole_numbers_are_no_noisy_numbers(runs, method):
+    plan, _, release = runs[method]
+    whole = changed(release.transcript, lambda values: np.rint(values) * 3.0 + 0.0)
+    with pytest.raises(UserError, match="do not have the noise"):
+        transcripts.check_transcript(whole, plan)
+
+
+@pytest.mark.parametrize("method", ["noisy_grid", "noisy_tree"])
+def test_latitudes_are_no_noisy_counts(runs, method):
+    """They are large, and their digits look random, but they are too near to each other."""
+    plan, _, release = runs[method]
+    generator = np.random.default_rng(5)
+
+    def latitudes(counts):
+        return np.rint((44.97 + generator.normal(0, 0.03, counts.shape)) / STEP) * STEP
+
+    with pytest.raises(UserError, match="do not have the noise"):
+        transcripts.check_transcript(changed(release.transcript, latitudes), plan)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [("dp_sgd", {}), ("noisy_moments", {"iterations": 200}), ("posterior_sample", {"iterations": 100})],
+)
+def test_half_of_epsilon_is_refused_where_noise_dominates(method, parameters):
+    """At half of ε a schedule may differ, so only the scale of the noise is doubled. False failure: below 1e-6."""
+    plan, _, release = run(method, POINTS["clusters"], 0.02, **parameters)
+    noise = list(transcripts._noisy_numbers(list(release.transcript), plan))
+    transcripts.check_noise(noise, "model.json")
+    with pytest.raises(UserError, match="do not have the noise"):
+        transcripts.check_noise([replace(each, scale=2 * each.scale) for each in noise], "model.json")
+
+
+@pytest.mark.parametrize("method", CENTRAL)
+@pytest.mark.parametrize("shift", [STEP / 4, STEP / 1000])
+def test_every_number_lies_on_the_lattice(runs, method, shift):
+    plan, _, release = runs[method]
+
+    def move(values):
+        values.flat[0] += shift
+        return values
+
+    with pytest.raises(UserError, match="off the lattice"):
+        transcripts.check_transcript(changed(release.transcript, move), plan)
+
+
+@pytest.mark.parametrize("method", CENTRAL)
+@pytest.mark.parametrize("value", [-0.0, 5e-324])
+def test_zeros_with_a_sign_and_denormals_are_refused(runs, method, value):
+    plan, _, release = runs[method]
+
+    def put(values):
+        values.flat[0] = value
+        return values
+
+    with pytest.raises(UserError, match="off the lattice"):
+        transcripts.check_transcript(changed(release.transcript, put), plan)
+
+
+def test_a_whole_number_is_written_as_a_float(runs):
+    plan, _, release = runs["dp_sgd"]
+    entries = copy.deepcopy(release.transcript)
+    entries[1]["gradient"][0] = 3
+    with pytest.raises(UserError, match="numbers"):
+        transcripts.check_transcript(entries, plan)
+
+
+def test_a_tree_has_no_spare_bits(runs):
+    plan, _, release = runs["noisy_tree"]
+    [entry] = copy.deepcopy(release.transcript)
+    shape = TreeShape.unpacked(entry["roots"], entry["splits"])
+    bits = sum(len(split) for split in shape.splits)
+    content = bytearray(base64.b64decode(entry["splits"]))
+    if bits % 8:
+        content[-1] ^= 1
+    else:
+        content.append(0)
+    entry["splits"] = base64.b64encode(bytes(content)).decode()
+    with pytest.raises(UserError, match="tree"):
+        transcripts.check_transcript([entry], plan)
+
+
+def _narrow(made):
+    made["covariances"][0] = [[1e-12, 0.0], [0.0, 1e-12]]
+
+
+def _outside(made):
+    made["means"][0] = [0.9, 0.9]
+
+
+def _wide(made):
+    made["covariances"][0] = [[4.0, 0.0], [0.0, 4.0]]
+
+
+def _skewed(made):
+    made["covariances"][0][0][1] += 1e-13
+
+
+def _negative(made):
+    made["weights"][0], made["weights"][1] = -0.1, made["weights"][1] + made["weights"][0] + 0.1
+
+
+BAD_MIXTURES = [_narrow, _outside, _wide, _skewed, _negative]
+
+
+@pytest.mark.parametrize("method", ["noisy_grid", "noisy_tree", "tree_response", "laplace_input"])
+@pytest.mark.parametrize("change", BAD_MIXTURES)
+def test_a_mixture_keeps_the_public_floor_and_box(method, change):
+    plan = plan_of(method, build(method), ROWS)
+    made = {
+        "weights": [0.25, 0.75],
+        "means": [[0.0, 0.1], [0.2, 0.0]],
+        "covariances": [[[0.01, 0.0], [0.0, 0.01]]] * 2,
+    }
+    made = copy.deepcopy(made)
+    check_form(Gaussians(**made), plan)
+    change(made)
+    with pytest.raises(UserError):
+        check_form(Gaussians(**made), plan)
+
+
+@pytest.mark.parametrize(
+    ("method", "entry", "name"),
+    [
+        ("dp_sgd", 0, "start"),
+        ("output_noise", 0, "reference"),
+        ("posterior_sample", 0, "reference"),
+        ("posterior_sample", -1, "draw"),
+    ],
+)
+@pytest.mark.parametrize("change", BAD_MIXTURES)
+def test_mixtures_of_a_transcript_keep_the_public_floor_and_box(runs, method, entry, name, change):
+    plan, _, release = runs[method]
+    entries = copy.deepcopy(release.transcript)
+    change(entries[entry][name])
+    with pytest.raises(UserError, match="the transcript is not"):
+        transcripts.check_transcript(entries, plan)
+
+
+def test_both_systems_of_units_agree_to_the_last_bit(runs):
+    plan, _, release = runs["noisy_grid"]
+    made, moved = Gaussians.of(release.mixture), Gaussians.of(release.mixture)
+    moved.means[0][0] = float(np.nextafter(moved.means[0][0], 1))
+    with pytest.raises(UserError, match="in original units"):
+        check_form(made, plan, original=moved)
+
+
+def rows_of(points):
+    """Return reports that are the records, on the lattice."""
+    steps = np.rint(points / STEP) * STEP
+    return {"y0": steps[:, 0].astype(np.float32), "y1": steps[:, 1].astype(np.float32)}
+
+
+@pytest.mark.parametrize("method", INPUT_NOISE)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_records_without_noise_are_no_reports(method, epsilon):
+    """Planar noise is small beside the box, so its records lie near the middle; spread records have enough energy."""
+    mechanism = build(method)
+    plan = plan_of(method, mechanism, ROWS, epsilon)
+    points = POINTS["clusters"]
+    if method == "planar_laplace":
+        points = points * 1e-2 / epsilon
+    answers = run(method, POINTS["clusters"], epsilon)[1].columns
+    with pytest.raises(UserError, match="do not have the noise"):
+        check_reports(plan, {**answers, **rows_of(points)})
+
+
+@pytest.mark.parametrize("method", INPUT_NOISE)
+def test_a_zero_with_a_sign_is_no_report(runs, method):
+    plan, reports, _ = runs[method]
+    columns = {name: values.copy() for name, values in reports.columns.items()}
+    columns["y0"][0] = -0.0
+    with pytest.raises(UserError, match="lattice"):
+        check_reports(plan, columns)
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_equal_answers_are_no_reports(oracle):
+    plan, reports, _ = run("randomized_response", POINTS["clusters"], oracle=oracle)
+    equal = np.repeat(reports.columns["cell"][:1], ROWS, axis=0)
+    with pytest.raises(UserError, match="the noise of 'cell'"):
+        check_reports(plan, {**reports.columns, "cell": equal})
+
+
+@pytest.mark.parametrize("method", ["tree_response", "adaptive_tree_response"])
+def test_equal_answers_of_a_survey_are_no_reports(runs, method):
+    plan, reports, _ = runs[method]
+    part = reports.columns["part"].copy()
+    for turn in np.unique(part["turn"]):
+        own = part["turn"] == turn
+        part[own] = part[own][0]
+    with pytest.raises(UserError, match=r"the noise of 'part'|the question"):
+        check_reports(plan, {**reports.columns, "part": part}, reports.asked)
+
+
+def test_turns_are_dealt_evenly(runs):
+    plan, reports, _ = runs["tree_response"]
+    part = reports.columns["part"].copy()
+    part[:] = part[part["turn"] == 0][0]
+    with pytest.raises(UserError, match=r"the turns|the noise"):
+        check_reports(plan, {**reports.columns, "part": part})
+
+
+def test_true_attributes_are_no_answers(runs):
+    plan, reports, _ = runs["laplace_input"]
+    with pytest.raises(UserError, match="the noise of 'a_dog'"):
+        check_reports(plan, {**reports.columns, "a_dog": np.zeros(ROWS, dtype=np.uint8)})
+
+
+def test_questions_follow_from_earlier_answers():
+    plan, reports, _ = run("adaptive_tree_response", clusters(4000), 10.0)
+    partitions = list(reports.asked["partitions"])
+    assert len(set(partitions)) > 1
+    partitions[-1] = partitions[0]
+    with pytest.raises(UserError):
+        check_reports(plan, reports.columns, {"partitions": partitions})
+
+
+# Claims and ledgers that are wrong by little.
+
+
+def _ledger_factor(factor):
+    def edit(model):
+        model["privacy"]["ledger"][0]["noise_multiplier"] *= factor
+
+    return edit
+
+
+@pytest.mark.parametrize("factor", [1.0001, 0.9999])
+def test_a_ledger_differs_by_no_more_than_its_calibration(forged, factor):  # noqa: F811
+    with pytest.raises(UserError, match="public plan"):
+        verify.verify(forged("moments", rebuilt(_ledger_factor(factor))))
+
+
+def test_a_claim_differs_by_no_more_than_rounding(forged):  # noqa: F811
+    with pytest.raises(UserError, match="adds up to"):
+        verify.verify(forged("moments", rebuilt(_privacy(epsilon=0.9999))))
+
+
+# Reports that take memory, or that another program wrote.
+
+
+def rewritten(**settings):
+    """Write the reports again with other settings of Parquet."""
+
+    def forge(folder):
+        path = folder / REPORTS
+        table = pq.ParquetFile(path).read()
+        text = table.schema.metadata[b"privmix"]
+        size = settings.get("row_group_size")
+        options = {name: value for name, value in settings.items() if name != "row_group_size"}
+        table = table.replace_schema_metadata(None)
+        with pq.ParquetWriter(path, table.schema, compression="none", **options) as writer:
+            writer.write_table(table, row_group_size=size)
+            writer.add_key_value_metadata({b"privmix": text, **PARQUET_SEAL})
+        seal_file(path)
+
+    return forge
+
+
+REWRITTEN = {
+    "a dictionary of numbers": (rewritten(use_dictionary=True), "the encoding"),
+    "row groups of another size": (rewritten(use_dictionary=["a_dog"], row_group_size=100), "its row groups"),
+    "pages of another size": (rewritten(use_dictionary=["a_dog"], data_page_size=64), "its bytes"),
+}
+
+
+@pytest.mark.parametrize("name", REWRITTEN)
+def test_reports_have_the_bytes_that_privmix_writes(forged, name):  # noqa: F811
+    change, said = REWRITTEN[name]
+    with pytest.raises(UserError, match=said):
+        verify.verify(forged("laplace", change))
+
+
+def test_a_small_file_of_many_reports_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / REPORTS
+    many = pa.table({"y0": pa.array(np.zeros(2_000_000, dtype=np.float32))})
+    pq.write_table(many, path, compression="none", use_dictionary=True)
+    file = pq.ParquetFile(path)
+    assert not report_files._is_dense(file, "y0", 4)
+    with pytest.raises(UserError, match="number of reports"):
+        report_files._number_of_reports(path)
+
+
+def test_a_damaged_page_is_explained(forged):  # noqa: F811
+    def damage(folder):
+        content = bytearray((folder / REPORTS).read_bytes())
+        content[4:24] = b"\xff" * 20
+        (folder / REPORTS).write_bytes(content)
+        seal_file(folder / REPORTS)
+
+    with pytest.raises(UserError, match=r"cannot be read as Parquet|seal"):
+        verify.verify(forged("laplace", damage))
+
+
+# Settings whose plan would take long.
+
+LONG = {
+    "δ = 0.999": ("dp_sgd", {}, {"budget_delta": 0.999}, "δ of at most"),
+    "ε = 1e-6": ("dp_sgd", {}, {"budget_epsilon": 1e-6}, "an ε from"),
+    "ε = 1e300": ("noisy_grid", {}, {"budget_epsilon": 1e300}, "an ε from"),
+    "100,000 iterations": ("dp_em", {"noise": "llg", "iterations": 100_000}, {}, "at most"),
+    "2,100 mixed iterations": ("dp_em", {"noise": "llg", "iterations": 2_100}, {}, "at most"),
+    "a million measurements": ("noisy_moments", {"iterations": 10**6}, {}, "at most"),
+    "100,000 steps": ("dp_sgd", {"steps": 100_000}, {}, "at most"),
+    "steps that the transcript lacks": ("dp_sgd", {"steps": 40_000}, {}, "40,001 entries"),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_plan_that_takes_long_is_refused_at_once(originals, name):  # noqa: F811
+    method, parameters, privacy, said = LONG[name]
+    content = json.loads((originals[0]["moments"] / "model.json").read_text())
+    content["domain"]["relation"] = "add_remove"
+    content["privacy"].update(privacy)
+    content.update(method=method, parameters=parameters)
+    model = type(read_release(originals[0]["moments"])).model_validate(content)
+    started = time.monotonic()
+    with pytest.raises(UserError, match=said):
+        make_plan(model)
+    assert time.monotonic() - started < 3
