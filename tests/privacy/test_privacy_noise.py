@@ -140,7 +140,7 @@ ALLOWED = {
 }  # fmt: skip
 DRAWING = {"laplace", "normal", "standard_normal", "gumbel", "exponential", "geometric", "random", "uniform",
            "integers", "choice", "permutation", "shuffle", "default_rng", "gaussian", "binomial", "add_laplace",
-           "add_gaussian", "add_planar_laplace", "standard_gamma", "urandom"}  # fmt: skip
+           "add_gaussian", "add_planar_laplace", "standard_gamma", "urandom", "random_raw"}  # fmt: skip
 
 
 def _draws(path: Path) -> set[str]:

@@ -183,16 +183,7 @@ def laplace(
     Dwork, McSherry, Nissim, Smith 2006, Theorem 1. `coordinates` is the number of values that one unit can change; the
     default is all of them. If each row is the report of one record, it is the number of columns.
     """
-    reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 1, source)
-    scale = reach / _check(epsilon, "epsilon")
-    return measure(
-        Laplace(label, epsilon),
-        LaplaceNoise(scale),
-        values,
-        lambda: source.add_laplace(values, scale),
-        source=source,
-        ledger=ledger,
-    )
+    return _add_laplace(Laplace(label, epsilon), values, sensitivity, coordinates, source, ledger)
 
 
 def record_count(
@@ -203,17 +194,28 @@ def record_count(
     Later parameters may depend on it: the ledger marks it as deciding, like a selection.
     """
     exact = np.array([float(number)])
-    reach = _check(sensitivity, "sensitivity") + _rounding(exact, None, 1, source)
-    scale = reach / _check(epsilon, "epsilon")
-    noisy = measure(
-        RecordCount(label, epsilon),
+    noisy = _add_laplace(RecordCount(label, epsilon), exact, sensitivity, None, source, ledger)
+    return max(1, round(float(noisy[0])))
+
+
+def _add_laplace(
+    event: Laplace | RecordCount,
+    values: np.ndarray,
+    sensitivity: float,
+    coordinates: int | None,
+    source: NoiseSource,
+    ledger: Ledger,
+) -> np.ndarray:
+    reach = _check(sensitivity, "sensitivity") + _rounding(values, coordinates, 1, source)
+    scale = reach / _check(event.epsilon, "epsilon")
+    return measure(
+        event,
         LaplaceNoise(scale),
-        exact,
-        lambda: source.add_laplace(exact, scale),
+        values,
+        lambda: source.add_laplace(values, scale),
         source=source,
         ledger=ledger,
     )
-    return max(1, round(float(noisy[0])))
 
 
 def gaussian(

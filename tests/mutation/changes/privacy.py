@@ -57,7 +57,7 @@ CHANGES = (
     change(
         "Laplace noise halved",
         SCALE,
-        (NOISE, 'reach / _check(epsilon, "epsilon")', 'reach / 2 / _check(epsilon, "epsilon")'),
+        (NOISE, 'reach / _check(event.epsilon, "epsilon")', 'reach / 2 / _check(event.epsilon, "epsilon")'),
     ),
     change(
         "Gaussian noise halved",
