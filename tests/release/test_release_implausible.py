@@ -24,7 +24,7 @@ from privmix.mechanisms.run import MechanismJob
 from privmix.privacy.accounting import Budget
 from privmix.privacy.exact import STEP
 from privmix.privacy.privtree import TreeShape
-from privmix.release import model_form, report_files, transcripts, verify
+from privmix.release import model_form, noise_evidence, report_files, transcripts, verify
 from privmix.release.folder import REPORTS, Gaussians, read_release
 from privmix.release.public_plan import PublicPlan, make_plan
 
@@ -169,9 +169,9 @@ def test_half_of_epsilon_is_refused_where_noise_dominates(method, parameters):
     """At half of ε a schedule may differ, so only the scale of the noise is doubled. False failure: below 1e-6."""
     plan, _, release = run(method, POINTS["clusters"], 0.02, **parameters)
     noise = list(transcripts._noisy_numbers(list(release.transcript), plan))
-    transcripts.check_noise(noise, "model.json")
+    noise_evidence.check_noise(noise, "model.json")
     with pytest.raises(UserError, match="do not have the noise"):
-        transcripts.check_noise([replace(each, scale=2 * each.scale) for each in noise], "model.json")
+        noise_evidence.check_noise([replace(each, scale=2 * each.scale) for each in noise], "model.json")
 
 
 @pytest.mark.parametrize("method", CENTRAL)

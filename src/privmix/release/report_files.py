@@ -59,8 +59,9 @@ from privmix.privacy.oracles.survey import SurveyOracle, row_type, unpack_report
 from privmix.release.closed_files import check_footer, is_same_file, open_parquet
 from privmix.release.derived_values import report_remarks
 from privmix.release.folder import MOST_BYTES, REPORTS, ReleasedModel
+from privmix.release.noise_evidence import RARE, Noisy, check_noise
 from privmix.release.public_plan import PublicPlan
-from privmix.release.transcripts import RARE, Noisy, check_noise, check_shape
+from privmix.release.transcripts import check_shape
 
 ROWS_PER_BYTE = (
     16  # a Parquet file of honest reports is never denser: one bit for each report, and some slack

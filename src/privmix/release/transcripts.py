@@ -3,34 +3,15 @@
 Every noisy number of a release is a whole number of steps of 2^-20 (`privacy.exact`). Numbers of a benchmark are not,
 so a benchmark model that calls itself a release is noticed. Some mechanisms store a number after a division by a
 public or measured number; the stored number must be exactly what that division gives.
-
-Noise that is not there. The plan states the noise of every number. Statistics can hide noise only by adding to it: if
-n has a symmetric density that falls along every ray from its centre (Gaussian, Laplace, planar Laplace), a symmetric
-convex set has the largest probability if the statistic s in s + n is zero (Anderson 1955). So Σ|x|, Σx², the sums of
-differences, and the share of numbers with |x| > c are at least as large as those of the noise alone, whatever the
-records are. For later measurements this holds given the earlier ones, so it holds for numbers of several measurements
-together. `check_noise` refuses numbers that are smaller than noise alone gives with probability RARE:
-
-* Gaussian: Σx²/2σ² has the gamma law of shape L/2. Laplace: Σ|x|/b has the gamma law of shape L.
-* Differences of pairs: Σd²/4σ² has shape L/2 for L pairs. |d|/b is gamma of shape 1 or 2, each with probability 1/2,
-  so Σ|d|/b is at least gamma of shape L. Large equal numbers fail this test.
-* The number of |x| above the point that noise exceeds with probability p is at least binomial (L, p).
-* The position within a unit of at most 1/16 of the scale is nearly uniform: within a unit, the density of Laplace noise
-  changes by at most e^(1/16), and that of Gaussian noise by less than 2 up to 10 σ. So no position has a probability
-  above 2/unit, and each half of a unit one of 0.45 to 0.55. Whole numbers fail this test.
-
-Numbers are on a lattice and rounded, so |x| counts as one step more here, and scales leave out all that rounding adds.
 """
 
 import base64
 import binascii
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from scipy import special, stats
 
 from privmix.errors import UserError
 from privmix.mechanisms.base import Spec
@@ -51,31 +32,13 @@ from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
 from privmix.privacy.exact import STEP
 from privmix.privacy.privtree import TreeShape
 from privmix.release.folder import MODEL
+from privmix.release.noise_evidence import COUNTABLE, Noisy, check_noise
 from privmix.release.public_plan import PublicPlan, moment_stages
 
-COUNTABLE = 2.0**48  # steps: a division of a larger number cannot be undone exactly
 SUM_OF_WEIGHTS = 1e-9
 ROUNDED = 1e-6  # relative rounding error of an eigenvalue
-RARE = 1e-12  # probability that one test refuses honest noise
-TAILS = 2.0 ** -np.arange(1, 9)  # probabilities of the tails whose numbers are counted
 
 Entry = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Noisy:
-    """Numbers of one measurement, as they were measured, and the scale of their noise."""
-
-    kind: str  # numbers of one kind are also tested together
-    values: np.ndarray  # (L,)
-    scale: float | np.ndarray  # the scale of a Laplace law, or the standard deviation of a Gaussian one
-    law: Literal["laplace", "gaussian"] = "gaussian"
-    rounded: bool = False  # whether the low digits were rounded away
-
-    @property
-    def ratios(self) -> np.ndarray:
-        """The size of each number relative to the scale of its noise."""
-        return (np.abs(self.values) + STEP) / self.scale
 
 
 def check_transcript(transcript: Sequence[Entry], plan: PublicPlan) -> None:
@@ -128,67 +91,6 @@ def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
         yield from _posterior(entries, mechanism, spec, budget)
     else:
         raise UserError(f"{MODEL}: the transcript of {type(mechanism).__name__} has no known form.")
-
-
-def check_noise(measured: Sequence[Noisy], where: str) -> None:
-    """Refuse numbers that are smaller or more regular than noise of their scale alone would be."""
-    groups: dict[tuple[str, str], list[Noisy]] = {}
-    for each in measured:
-        groups.setdefault((each.kind, each.law), []).append(each)
-    for (kind, law), parts in groups.items():
-        plausible = all(_has_energy(part.ratios, law) for part in parts)
-        ratios = np.concatenate([part.ratios for part in parts])
-        plausible = plausible and _has_energy(ratios, law) and _has_tails(ratios, law)
-        plausible = plausible and _has_differences(parts, law) and _has_low_parts(parts)
-        if not plausible:
-            raise UserError(
-                f"{where}: the {kind} do not have the noise that the plan of the mechanism demands; do not publish it."
-            )
-
-
-def _has_energy(ratios: np.ndarray, law: str) -> bool:
-    if law == "laplace":
-        return bool(ratios.sum() >= special.gammaincinv(len(ratios), RARE))
-    return bool(np.square(ratios).sum() / 2 >= special.gammaincinv(len(ratios) / 2, RARE))
-
-
-def _has_tails(ratios: np.ndarray, law: str) -> bool:
-    cuts = -np.log(TAILS) if law == "laplace" else stats.norm.isf(TAILS / 2)
-    beyond = (ratios > cuts[:, None]).sum(axis=1)
-    return bool((beyond >= stats.binom.ppf(RARE, len(ratios), TAILS)).all())
-
-
-def _has_differences(parts: Sequence[Noisy], law: str) -> bool:
-    """Test differences of neighbouring numbers that have the same scale."""
-    pairs = [
-        (np.abs(part.values[: len(part.values) // 2 * 2].reshape(-1, 2) @ (1, -1)) + 2 * STEP) / part.scale
-        for part in parts
-        if np.ndim(part.scale) == 0
-    ]
-    apart = np.concatenate([np.empty(0), *pairs])
-    if not len(apart):
-        return True
-    return _has_energy(apart if law == "laplace" else apart / math.sqrt(2), law)
-
-
-def _has_low_parts(parts: Sequence[Noisy]) -> bool:
-    """Test positions within a unit that is small beside the noise: no position is frequent, and no half of a unit."""
-    if any(part.rounded for part in parts):
-        return True
-    steps = np.rint(np.concatenate([part.values for part in parts]) / STEP)
-    narrowest = min(float(np.min(part.scale)) for part in parts) / STEP / 16
-    if narrowest < 64 or (np.abs(steps) > COUNTABLE).any():
-        return True
-    unit = 2 ** min(int(math.log2(narrowest)), 40)
-    low, size = steps.astype(np.int64) % unit, len(steps)
-    most = int(np.unique(low, return_counts=True)[1].max())
-    ways = special.gammaln(size + 1) - special.gammaln(most + 1) - special.gammaln(size - most + 1)
-    if math.log(unit) + ways + most * math.log(2 / unit) < math.log(RARE):
-        return False
-    upper = [int((low // (unit >> bit) % 2).sum()) for bit in (1, 2, 3)]
-    return all(
-        stats.binom.ppf(RARE, size, 0.45) <= each <= stats.binom.isf(RARE, size, 0.55) for each in upper
-    )
 
 
 def _demand(holds: bool, what: str) -> None:

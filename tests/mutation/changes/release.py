@@ -8,6 +8,7 @@ from changes.places import (
     COMPOSITION,
     FINGERPRINTS,
     MODEL_FORM,
+    NOISE_EVIDENCE,
     OF_BAD_DAYS,
     OF_FINGERPRINTS,
     OF_FORGERIES,
@@ -249,18 +250,18 @@ CHANGES = (
     change(
         "numbers of any size count as noisy",
         OF_IMPLAUSIBLE + "::test_half_of_epsilon_is_refused_where_noise_dominates",
-        (TRANSCRIPTS, "RARE = 1e-12", "RARE = 1e-300"),
+        (NOISE_EVIDENCE, "RARE = 1e-12", "RARE = 1e-300"),
     ),
     change(
         "whole numbers count as noisy",
         OF_IMPLAUSIBLE + "::test_whole_numbers_are_no_noisy_numbers",
-        (TRANSCRIPTS, " and _has_low_parts(parts)", ""),
+        (NOISE_EVIDENCE, " and _has_low_parts(parts)", ""),
     ),
     change(
         "equal numbers count as noisy if they are large",
         OF_IMPLAUSIBLE + "::test_latitudes_are_no_noisy_counts",
         (
-            TRANSCRIPTS,
+            NOISE_EVIDENCE,
             "plausible = plausible and _has_differences(parts, law) and",
             "plausible = plausible and",
         ),
