@@ -148,6 +148,15 @@ def test_whole_numbers_are_no_noisy_numbers(runs, method):
         transcripts.check_transcript(whole, plan)
 
 
+@pytest.mark.parametrize("method", ["noisy_grid", "noisy_tree", "noisy_moments", "tree_then_moments"])
+def test_counts_add_up_to_the_public_number_of_records(runs, method):
+    plan, _, release = runs[method]
+    found = list(transcripts._noisy_numbers(release.transcript, plan))
+    noise_evidence.check_total(found, plan.spec.domain.rows, "model.json")
+    with pytest.raises(UserError, match="do not add up to the 1,000,000 records"):
+        noise_evidence.check_total(found, 1_000_000, "model.json")
+
+
 @pytest.mark.parametrize("method", ["noisy_grid", "noisy_tree"])
 def test_latitudes_are_no_noisy_counts(runs, method):
     """They are large, and their digits look random, but they are too near to each other."""

@@ -15,6 +15,11 @@ together. `check_noise` refuses numbers that are smaller than noise alone gives 
   changes by at most e^(1/16), and that of Gaussian noise by less than 2 up to 10 σ. So no position has a probability
   above 2/unit, and each half of a unit one of 0.45 to 0.55. Whole numbers fail this test.
 
+* Counts of all records add up to their public number N, up to a sum of L noises. A Laplace noise has the moment
+  generating function 1/(1 - b²θ²) ≤ exp(2b²θ²) for bθ ≤ 1/√2. By Chernoff, the sum of L exceeds t with probability at
+  most exp(2Lb²θ² - θt), which is below RARE / 2 for t = b(12 √(2L) + 40): take bθ = min(6/√(2L), 1/√2). A Gaussian
+  noise of standard deviation b has a smaller generating function.
+
 Numbers are on a lattice and rounded, so |x| counts as one step more here, and scales leave out all that rounding adds.
 """
 
@@ -43,6 +48,9 @@ class Noisy:
     scale: float | np.ndarray  # the scale of a Laplace law, or the standard deviation of a Gaussian one
     law: Literal["laplace", "gaussian"] = "gaussian"
     rounded: bool = False  # whether the low digits were rounded away
+    per_record: float | None = (
+        None  # what each record adds to the sum of the numbers, if that is the same for all
+    )
 
     @property
     def ratios(self) -> np.ndarray:
@@ -64,6 +72,19 @@ def check_noise(measured: Sequence[Noisy], where: str) -> None:
             raise UserError(
                 f"{where}: the {kind} do not have the noise that the plan of the mechanism demands; do not publish it."
             )
+
+
+def check_total(measured: Sequence[Noisy], records: int, where: str) -> None:
+    """Refuse counts that do not add up to the public number of records."""
+    for each in measured:
+        if each.per_record is not None:
+            size = len(each.values)
+            slack = float(np.max(each.scale)) * (12 * math.sqrt(2 * size) + 40) + size * STEP
+            if abs(each.values.sum() - each.per_record * records) > slack:
+                raise UserError(
+                    f"{where}: the {each.kind} do not add up to the {records:,} records that it states; do not "
+                    "publish it."
+                )
 
 
 def _has_energy(ratios: np.ndarray, law: str) -> bool:

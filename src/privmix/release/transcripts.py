@@ -32,7 +32,7 @@ from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
 from privmix.privacy.exact import STEP
 from privmix.privacy.privtree import TreeShape
 from privmix.release.folder import MODEL
-from privmix.release.noise_evidence import COUNTABLE, Noisy, check_noise
+from privmix.release.noise_evidence import COUNTABLE, Noisy, check_noise, check_total
 from privmix.release.public_plan import PublicPlan, moment_stages
 
 SUM_OF_WEIGHTS = 1e-9
@@ -41,12 +41,18 @@ ROUNDED = 1e-6  # relative rounding error of an eigenvalue
 Entry = dict[str, Any]
 
 
-def check_transcript(transcript: Sequence[Entry], plan: PublicPlan) -> None:
-    """Refuse a transcript that the plan does not demand, that is off the lattice, or that lacks its noise."""
+def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_number: bool = False) -> None:
+    """Refuse a transcript that the plan does not demand, that is off the lattice, or that lacks its noise.
+
+    `any_number`: whether the number of records may differ from the public one, as in a rehearsal.
+    """
     entries = list(transcript)
     if plan.chosen is not None:
         entries = entries[1:]  # `public_plan` has read the choice of the number of components
-    check_noise(list(_noisy_numbers(entries, plan)), MODEL)
+    measured = list(_noisy_numbers(entries, plan))
+    check_noise(measured, MODEL)
+    if plan.mechanism.relation(plan.spec).size_is_public and not any_number:
+        check_total(measured, plan.spec.domain.rows, MODEL)
 
 
 def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
@@ -174,7 +180,8 @@ def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noi
     grid = mechanism.grid(spec, budget.epsilon)
     _demand(entry["shape"] == list(grid.shape), f"a grid of {grid.shape}")
     reach = sensitivity.counts(mechanism.relation(spec)).l1
-    return Noisy("cell counts", _counts(entry["counts"], grid.cells), reach / budget.epsilon, "laplace")
+    counts = _counts(entry["counts"], grid.cells)
+    return Noisy("cell counts", counts, reach / budget.epsilon, "laplace", per_record=1.0)
 
 
 def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> Noisy:
@@ -186,8 +193,8 @@ def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> Noi
     counts = _counts(entry["counts"], len(shape.leaves()[0]))
     deviation = mechanism.deviation(mechanism.relation(spec), budget)
     if mechanism.noise == "laplace":
-        return Noisy("leaf counts", counts, deviation / math.sqrt(2), "laplace")
-    return Noisy("leaf counts", counts, deviation)
+        return Noisy("leaf counts", counts, deviation / math.sqrt(2), "laplace", per_record=1.0)
+    return Noisy("leaf counts", counts, deviation, per_record=1.0)
 
 
 def check_shape(value: Any, first: int, depth: int) -> TreeShape:
@@ -216,7 +223,8 @@ def _moments(entry: Entry, first: Entry, components: int, spec: Spec, sigma: flo
     rows, columns, factor = upper_triangle(d)
     squares = _symmetric(entry["squares"], components, d)[:, rows, columns]
     triangles = _measured(squares, 1.0, factor, scheme.square)
-    yield Noisy("counts", _measured(numbers(entry["counts"], components), 1.0, scheme.count), sigma)
+    counts = _measured(numbers(entry["counts"], components), 1.0, scheme.count)
+    yield Noisy("counts", counts, sigma, per_record=scheme.count)
     yield Noisy("sums", _measured(numbers(entry["sums"], components, d), 1.0, scheme.total).ravel(), sigma)
     yield Noisy("squares", triangles[:, rows == columns].ravel(), sigma)
     if d > 1:
