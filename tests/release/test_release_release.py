@@ -12,7 +12,7 @@ from walks_park import ROWS, people, points
 
 from privmix.artefacts.private import read_private
 from privmix.mechanisms import registry
-from privmix.release import card, synthetic
+from privmix.release import account, card, synthetic
 from privmix.release import folder as release_folder
 from privmix.release.folder import read_release
 
@@ -79,6 +79,7 @@ def test_synthetic_data_have_the_columns_and_bounds_of_the_source(released, mech
     told = (folder / "MODEL_CARD.md").read_text()
     left = "`who`" if asked else "`who` and `dog`"
     assert f"{left}: left out, because the release holds nothing about" in told
+    assert all(limit in told for limit in account.LIMITS)
 
 
 def test_attributes_are_drawn_by_their_released_shares(released):

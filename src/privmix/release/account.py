@@ -33,14 +33,17 @@ HEAD = Path("data/.spending-head")
 WRITTEN = ".written"  # suffix of a fingerprint file before its line is on the disk
 
 LIMITS = (
-    "The spending account of the curator adds up the releases of one project folder that share a person id or the "
-    "numbers of a record. It does not notice models that were fitted without `privmix release`, releases on another "
-    "machine or in another copy of the project, or account files that are deleted together, replaced by older "
-    "copies together or forged with their key. If no person id stayed the same, it takes records with changed "
-    "values (rounded, moved, in other units), or with other columns from another file, for new ones. If only some "
-    "releases have person ids, or they use different ids for the same persons, the sum per person can be too small. "
-    "It charges too much if different records have the same numbers, different persons have the same id, or a "
-    "release shares different records with each of several others."
+    "It adds up the releases of one project folder that share a person id or the numbers of a record, for one replaced "
+    "record or person, and refuses a release above the limit that the curator has set.",
+    "It does not notice models that were fitted without `privmix release`, releases on another machine or in another "
+    "copy of the project, or account files that are deleted together, replaced by older copies together or forged with "
+    "their key.",
+    "If no person id stayed the same, it takes records with changed values (rounded, moved, in other units), or with "
+    "other columns from another file, for new ones.",
+    "If only some releases have person ids, or they use different ids for the same persons, the sum per person can be "
+    "too small.",
+    "It charges too much if different records have the same numbers, different persons have the same id, or a release "
+    "shares different records with each of several others.",
 )
 
 

@@ -69,6 +69,7 @@ def sections(model: ReleasedModel) -> tuple[CardSection, ...]:
         CardSection("Mechanism", tuple(_mechanism(model))),
         CardSection("Ledger", tuple(_ledger(model))),
         CardSection("What was audited", tuple(_audited(model))),
+        CardSection("Spending account of the curator", LIMITS),
         CardSection("Synthetic rows", tuple(_synthetic(model))),
         CardSection("Files", tuple(_files(model))),
     )
@@ -204,8 +205,8 @@ def _unprotected(model: ReleasedModel) -> list[str]:
     lines = [
         "Facts about the whole population. The model shows what holds for many people, and such a fact can be applied "
         "to anyone, also to people who are not in the data.",
-        "Several releases together. Each further release of the same records adds its own ε to this one. "
-        f"{LIMITS}",
+        "Several releases together. Each further release of the same records adds its own ε to this one. The spending "
+        "account of the curator limits their sum, but does not notice everything (see below).",
     ]
     if privacy.unit == "record":
         lines.append(
@@ -259,8 +260,9 @@ def _synthetic(model: ReleasedModel) -> list[str]:
 
 def _files(model: ReleasedModel) -> list[str]:
     lines = [
-        f"`{MODEL}`: the mixture in original units and in the unit ball, the claim, the ledger and all noisy numbers. "
-        "`privmix.release.folder.read_release(folder).original.mixture.to_sklearn()` returns a scikit-learn estimator.",
+        f"`{MODEL}`: the mixture in original units and in the unit ball, the claim, the ledger and the published "
+        "noisy numbers. `privmix.release.folder.read_release(folder).original.mixture.to_sklearn()` returns a scikit-learn "
+        "estimator.",
         f"`{SYNTHETIC_PARQUET}` and `{SYNTHETIC_CSV}`: the same synthetic rows.",
         f"`{CHECKSUMS}`: checksums of all files; check them with `sha256sum --check {CHECKSUMS}`.",
         f"`{SIGNATURE}`: the curator's signature of the checksums; check it with `privmix verify --signer KEY`.",
