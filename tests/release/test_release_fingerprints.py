@@ -342,7 +342,7 @@ def test_releases_of_records_and_persons_are_refused_in_both_orders(park, capsys
             cli.main([*words, "one"])
     said = park.refused(capsys, *words, "two")
     assert "sum: ε = 3, " in said
-    assert "ε = 2 × 1 = 2, δ = 0 (one person has up to 2 records)" in said
+    assert "ε = 2 × 1 = 2, δ = 0 (one person has up to 2 records in these releases)" in said
 
 
 def test_a_second_account_in_the_configuration_is_refused(park, capsys):

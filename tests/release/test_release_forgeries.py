@@ -456,7 +456,12 @@ FORGERIES = {
     "a domain of no width": (
         "grid", edited(lambda m: m["domain"]["axes"][0].update(lower=5.0)), "not valid|unit ball",
     ),
-    "a huge number of iterations": ("moments", edited(_many_steps), "at most"),
+    "a huge number of iterations": ("moments", edited(_many_steps), "at most|parameters.iterations"),
+    "a huge number of searches": (
+        "grid", rebuilt(lambda m: m["parameters"].update(searches=10**30)), "parameters.searches",
+    ),
+    "a share of a choice that was not made": ("grid", rebuilt(_with(choice_share=0.25)), "choice_share"),
+    "a blank that is no space": ("grid", rebuilt(lambda m: m["about"].update(citation="a\u2800b")), "invisible"),
 }  # fmt: skip
 
 # These invent noisy numbers or public texts, and everything else follows from them.

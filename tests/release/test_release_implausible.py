@@ -157,6 +157,52 @@ def test_counts_add_up_to_the_public_number_of_records(runs, method):
         noise_evidence.check_total(found, 1_000_000, "model.json")
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        "noisy_grid",
+        "noisy_tree",
+        "noisy_moments",
+        "tree_then_moments",
+        "dp_sgd",
+        "output_noise",
+        "posterior_sample",
+    ],
+)
+def test_numbers_beyond_all_records_and_noise_are_refused(runs, method):
+    """Records in the leading digits, as large numbers with honest low digits."""
+    plan, _, release = runs[method]
+    with pytest.raises(UserError, match="do not have the noise"):
+        transcripts.check_transcript(changed(release.transcript, lambda values: values + 2.0**33), plan)
+
+
+@pytest.mark.parametrize("method", ["laplace_input", "gaussian_input", "planar_laplace"])
+def test_reports_far_outside_the_box_are_refused(runs, method):
+    plan, reports, _ = runs[method]
+    for name in reports.columns:
+        if name.startswith("y"):
+            far = {**reports.columns, name: reports.columns[name] + np.float32(2**14)}
+            with pytest.raises(UserError, match="do not have the noise"):
+                check_reports(plan, far, reports.asked)
+
+
+def test_hash_functions_of_reports_are_random():
+    """Records in place of the numbers of a hash function, or one function for many reports."""
+    prime, rng = 32749, np.random.default_rng(3)
+    kind = np.dtype([("a", np.uint16), ("b", np.uint16)])
+    for size in (1, 20, 300, 20_000):
+        for _ in range(20):
+            honest = np.zeros(size, dtype=kind)
+            honest["a"], honest["b"] = rng.integers(prime, size=(2, size))
+            assert report_files._are_random(honest, prime)
+    records = honest.copy()
+    records["a"] = 4346 + rng.normal(0, 900, len(honest))
+    assert not report_files._are_random(records, prime)
+    same = honest[:1000].copy()
+    same[:100] = same[0]
+    assert not report_files._are_random(same, prime)
+
+
 @pytest.mark.parametrize("method", ["noisy_grid", "noisy_tree"])
 def test_latitudes_are_no_noisy_counts(runs, method):
     """They are large, and their digits look random, but they are too near to each other."""

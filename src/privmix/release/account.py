@@ -42,8 +42,8 @@ LIMITS = (
     "other columns from another file, for new ones.",
     "If only some releases have person ids, or they use different ids for the same persons, the sum per person can be "
     "too small.",
-    "It charges too much if different records have the same numbers, different persons have the same id, or a release "
-    "shares different records with each of several others.",
+    "It charges too much if different records have the same numbers, different persons have the same id, persons have "
+    "more records in one release than in another, or a release shares different records with each of several others.",
 )
 
 

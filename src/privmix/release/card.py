@@ -261,8 +261,8 @@ def _synthetic(model: ReleasedModel) -> list[str]:
 def _files(model: ReleasedModel) -> list[str]:
     lines = [
         f"`{MODEL}`: the mixture in original units and in the unit ball, the claim, the ledger and the published "
-        "noisy numbers. `privmix.release.folder.read_release(folder).original.mixture.to_sklearn()` returns a scikit-learn "
-        "estimator.",
+        "noisy numbers. `privmix.release.folder.read_release(folder).original.mixture.to_sklearn()` returns a "
+        "scikit-learn estimator.",
         f"`{SYNTHETIC_PARQUET}` and `{SYNTHETIC_CSV}`: the same synthetic rows.",
         f"`{CHECKSUMS}`: checksums of all files; check them with `sha256sum --check {CHECKSUMS}`.",
         f"`{SIGNATURE}`: the curator's signature of the checksums; check it with `privmix verify --signer KEY`.",

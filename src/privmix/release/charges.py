@@ -85,7 +85,7 @@ class Charge:
                 f"ε = {number(cost.nearby)} for nearby places is ε = {number(cost.epsilon)} for any two"
             )
         if self.records > 1:
-            reasons.append(f"one person has up to {self.records} records")
+            reasons.append(f"one person has up to {self.records} records in these releases")
         if cost.relation == "add_remove":
             reasons.append(DOUBLE)
         return ", ".join(reasons)
@@ -194,7 +194,8 @@ def describe_largest(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit) -
 def refusal(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit, where: str) -> str:
     """Return the message that refuses a release: the sum that exceeds the limit, its terms, and what is left."""
     broken = max(
-        (each for each in statements(earlier, new) if not each.fits(limit)), key=lambda each: each.total
+        (each for each in statements(earlier, new) if not each.fits(limit)),
+        key=lambda each: (each.total, each.unit == "person"),
     )
     terms = "\n".join(f"  {line}" for line in broken.lines())
     largest = describe_largest(earlier, new, limit)

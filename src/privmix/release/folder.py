@@ -104,7 +104,9 @@ class ReleasedModel(Artefact):
     method: str
     parameters: dict[str, Any]
     components: tuple[int, ...]  # the requested number of components, or the candidates
-    choice_share: float  # part of ε for the choice among candidates, if it is not free
+    choice_share: (
+        float | None
+    )  # part of ε for the choice among candidates; None if there is none, or it is free
     privacy: PrivacyStatement
     original: Gaussians  # in the units of the source
     normalised: Gaussians  # in the unit ball, as `domain.axes` map into it

@@ -240,7 +240,7 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
         format=FORMAT,
         about=_describe_dataset(order.entry),
         components=order.job.components,
-        choice_share=order.job.choice_share,
+        choice_share=order.job.choice_share if _pays_for_choice(order) else None,
         made=datetime.date.today(),
         version=importlib.metadata.version("privmix"),
         original=Gaussians.of(mixture.restore(centre, scale)),
@@ -250,6 +250,10 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
         notes=made.notes,
         synthetic=synthetic.describe(order.entry, made.proportions, order.rows),
     )
+
+
+def _pays_for_choice(order: ReleaseOrder) -> bool:
+    return bool(order.spec.candidates) and not order.job.mechanism.chooses_components
 
 
 def _describe_dataset(entry: Entry) -> DatasetDescription:

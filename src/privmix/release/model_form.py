@@ -18,7 +18,7 @@ from privmix.release.transcripts import check_components, numbers, widest_varian
 LONGEST_TEXT, MOST_LETTERS = 5000, 100_000  # letters of one text, and of all texts together
 # Code points that are drawn as nothing (Unicode: Default_Ignorable_Code_Point), beyond control and format characters
 IGNORED = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200a\u2028\u2029\u205f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffe\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 JOINERS = re.compile("(?<=\\w)[\u200c\u200d](?=\\w)")  # Persian and Indic scripts need them between letters
 

@@ -15,6 +15,8 @@ together. `check_noise` refuses numbers that are smaller than noise alone gives 
   changes by at most e^(1/16), and that of Gaussian noise by less than 2 up to 10 σ. So no position has a probability
   above 2/unit, and each half of a unit one of 0.45 to 0.55. Whole numbers fail this test.
 
+* No number lies farther from the possible statistics than the noise of any of L numbers gets with probability RARE:
+  b ln(L / RARE) for Laplace noise, σ √(2 ln(2L / RARE)) for Gaussian noise. Large numbers fail this test.
 * Counts of all records add up to their public number N, up to a sum of L noises. A Laplace noise has the moment
   generating function 1/(1 - b²θ²) ≤ exp(2b²θ²) for bθ ≤ 1/√2. By Chernoff, the sum of L exceeds t with probability at
   most exp(2Lb²θ² - θt), which is below RARE / 2 for t = b(12 √(2L) + 40): take bθ = min(6/√(2L), 1/√2). A Gaussian
@@ -35,6 +37,7 @@ from privmix.errors import UserError
 from privmix.privacy.exact import STEP
 
 COUNTABLE = 2.0**48  # steps: a division of a larger number cannot be undone exactly
+REACH = 1.05  # covers rounding, which adds to the scale of the noise
 RARE = 1e-12  # probability that one test refuses honest noise
 TAILS = 2.0 ** -np.arange(1, 9)  # probabilities of the tails whose numbers are counted
 
@@ -48,6 +51,8 @@ class Noisy:
     scale: float | np.ndarray  # the scale of a Laplace law, or the standard deviation of a Gaussian one
     law: Literal["laplace", "gaussian"] = "gaussian"
     rounded: bool = False  # whether the low digits were rounded away
+    least: float = -math.inf  # of the statistic behind one number
+    most: float = math.inf
     per_record: float | None = (
         None  # what each record adds to the sum of the numbers, if that is the same for all
     )
@@ -68,10 +73,19 @@ def check_noise(measured: Sequence[Noisy], where: str) -> None:
         ratios = np.concatenate([part.ratios for part in parts])
         plausible = plausible and _has_energy(ratios, law) and _has_tails(ratios, law)
         plausible = plausible and _has_differences(parts, law) and _has_low_parts(parts)
+        plausible = plausible and all(_is_in_reach(part) for part in parts)
         if not plausible:
             raise UserError(
                 f"{where}: the {kind} do not have the noise that the plan of the mechanism demands; do not publish it."
             )
+
+
+def _is_in_reach(part: Noisy) -> bool:
+    rare = math.log(2 * len(part.values) / RARE)
+    reach = (
+        REACH * np.asarray(part.scale) * (rare if part.law == "laplace" else math.sqrt(2 * rare)) + 2 * STEP
+    )
+    return bool(((part.values >= part.least - reach) & (part.values <= part.most + reach)).all())
 
 
 def check_total(measured: Sequence[Noisy], records: int, where: str) -> None:

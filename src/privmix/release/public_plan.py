@@ -45,6 +45,7 @@ MOST_EVENTS = 50_000  # of one ledger
 MOST_MIXED = 10_000  # of a ledger with Laplace and Gaussian noise that composes by privacy-loss distributions
 LEAST_EPSILON, MOST_EPSILON, MOST_DELTA = 1e-4, 1e4, 0.1
 MOST_COMPONENTS, MOST_COORDINATES, MOST_RECORDS_PER_PERSON = 4096, 256, 1_000_000
+MOST_NUMBER = 1e9  # of a parameter
 CHOICE = "number of Gaussians"  # label of the private choice of the number of components
 
 
@@ -69,7 +70,9 @@ def make_plan(model: ReleasedModel) -> PublicPlan:
     job = _job(model)
     spec, budget, chosen = job.spec(model.domain), job.budget, None
     events: list[Event] = []
-    if spec.candidates and not job.mechanism.chooses_components:
+    chooses = bool(spec.candidates) and not job.mechanism.chooses_components
+    _demand(chooses == (model.choice_share is not None), "choice_share")
+    if chooses:
         chosen = _chosen_number(model.transcript, spec)
         price = spec.choice_share * budget.epsilon
         events.append(Selection(CHOICE, price))
@@ -93,7 +96,7 @@ def _job(model: ReleasedModel) -> MechanismJob:
         0 < len(numbers) <= 64 and all(1 <= number <= MOST_COMPONENTS for number in numbers), "components"
     )
     _demand(len(set(numbers)) == len(numbers), "components")
-    _demand(0 < model.choice_share < 1, "choice_share")
+    _demand(model.choice_share is None or 0 < model.choice_share < 1, "choice_share")
     _demand(1 <= len(model.domain.axes) <= MOST_COORDINATES, "domain.axes")
     _demand(1 <= model.domain.rows <= 2**53, "domain.rows")
     _demand(1 <= model.domain.max_records_per_person <= MOST_RECORDS_PER_PERSON, "domain")
@@ -114,7 +117,7 @@ def _job(model: ReleasedModel) -> MechanismJob:
         mechanism=mechanism,
         budget=Budget(epsilon, delta),
         components=model.components,
-        choice_share=model.choice_share,
+        choice_share=model.choice_share or 0.5,
         replicates=1,
         seed=None,
     )
@@ -137,7 +140,9 @@ def _is_plain(checked: Any, stated: Any) -> bool:
     """Return whether a stated value is the checked one, and not a text or list that was converted to it."""
     if isinstance(checked, bool) or isinstance(stated, bool) or checked is None or isinstance(checked, str):
         return type(checked) is type(stated) and checked == stated
-    return isinstance(stated, int | float) and checked == stated
+    if not isinstance(stated, int | float) or (isinstance(checked, int) and not isinstance(stated, int)):
+        return False
+    return checked == stated and abs(stated) <= MOST_NUMBER
 
 
 def _chosen_number(transcript: Sequence[dict[str, Any]], spec: Spec) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
-from scipy import stats
+from scipy import special, stats
 
 from privmix.artefacts.fitted_model import Proportion
 from privmix.artefacts.io import (
@@ -295,30 +295,52 @@ def check_answers(
 def _noisy_rows(columns: Columns, mechanism: InputNoise, plan: PublicPlan, own: Plan) -> Noisy:
     """Return the rows relative to the middle of the public box, axis by axis, with the scale of their noise."""
     domain, epsilon = plan.spec.domain, own.budget.epsilon
+    half = float((domain.upper - domain.lower).max()) / 2
     axes = [columns[f"y{axis}"].astype(np.float64) for axis in range(len(domain.axes))]
     apart = np.array(axes) - ((domain.lower + domain.upper) / 2)[:, None]
     if isinstance(mechanism, LaplaceInput):
         scale = city_block_diameter(plan.spec) / epsilon
-        return Noisy("noisy rows", apart.ravel(), scale, "laplace", rounded=True)
+        return Noisy("noisy rows", apart.ravel(), scale, "laplace", True, -half, half)
     if isinstance(mechanism, GaussianInput):
         scale = diameter(domain) / gaussian_mu(epsilon, own.budget.delta)
-        return Noisy("noisy rows", apart.ravel(), scale, "gaussian", rounded=True)
+        return Noisy("noisy rows", apart.ravel(), scale, "gaussian", True, -half, half)
     assert isinstance(mechanism, PlanarLaplaceInput)
     scale = mechanism.within(domain) / epsilon
     lengths = np.hypot(*apart) / scale
     values = scale * (lengths - np.log1p(lengths))
-    return Noisy("noisy rows", values, np.full(len(values), scale), "laplace", rounded=True)
+    reach = float(np.linalg.norm(domain.upper - domain.lower)) / 2
+    return Noisy("noisy rows", values, np.full(len(values), scale), "laplace", True, -reach, reach)
 
 
 def _is_noisy(reports: np.ndarray, oracle: Oracle) -> bool:
     """Return whether each answer has a number of supporting reports that the channel can give."""
     if isinstance(oracle, LocalHashing):
+        if not _are_random(reports, oracle.prime):
+            return False
         most = min(MOST_ANSWERS, oracle.categories)
         answers = np.linspace(0, oracle.categories - 1, most).astype(np.int64)
         support = oracle.support_of_runs(reports, answers, 1).ravel()
     else:
         support = oracle.support(reports)
     return _is_between(support, len(reports), oracle.other, oracle.truth)
+
+
+def _are_random(reports: np.ndarray, prime: int) -> bool:
+    """Return whether the numbers of the hash functions are uniform (χ² test), and pairs do not repeat too often."""
+    size = len(reports)
+    parts = max(
+        1, min(16, math.isqrt(size // 20))
+    )  # per number, so that each pair of parts expects 20 reports
+    first, second = (reports[name].astype(np.int64) for name in ("a", "b"))
+    edges = -(-np.arange(parts + 1) * prime // parts)
+    places = [np.searchsorted(edges, values, side="right") - 1 for values in (first, second)]
+    expected = np.outer(np.diff(edges), np.diff(edges)).ravel() * (size / prime**2)
+    found = np.bincount(places[0] * parts + places[1], minlength=parts**2)
+    if parts > 1 and stats.chi2.sf(((found - expected) ** 2 / expected).sum(), parts**2 - 1) < RARE:
+        return False
+    most = int(np.unique(first * prime + second, return_counts=True)[1].max()) if size else 0
+    ways = special.gammaln(size + 1) - special.gammaln(most + 1) - special.gammaln(size - most + 1)
+    return bool(most < 2 or ways - (most - 1) * math.log(prime * (prime - 1)) >= math.log(RARE))
 
 
 def _is_between(counts: np.ndarray, number: int, least: float, most: float) -> bool:

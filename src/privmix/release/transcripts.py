@@ -31,6 +31,7 @@ from privmix.privacy.accounting import Budget, gaussian_mu
 from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
 from privmix.privacy.exact import STEP
 from privmix.privacy.privtree import TreeShape
+from privmix.privacy.sensitivity import Neighbours
 from privmix.release.folder import MODEL
 from privmix.release.noise_evidence import COUNTABLE, Noisy, check_noise, check_total
 from privmix.release.public_plan import PublicPlan, moment_stages
@@ -58,6 +59,7 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_numbe
 def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
     """Check the form of all entries, and yield their noisy numbers."""
     mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
+    records = most_records(spec, mechanism.relation(spec))
     if mechanism.randomises_records:
         _demand(not entries, "the reports are the only measurements of a local mechanism")
     elif isinstance(mechanism, NoisyGrid):
@@ -75,7 +77,7 @@ def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
         multiplier = math.sqrt(mechanism.iterations) / gaussian_mu(budget.epsilon - for_tree, budget.delta)
         sigma = multiplier * _moment_reach(mechanism, spec)
         for entry in entries[1:]:
-            yield from _moments(entry, {"stage": "moments"}, max(components), spec, sigma)
+            yield from _moments(entry, {"stage": "moments"}, max(components), spec, sigma, records)
     elif isinstance(mechanism, NoisyMoments):
         schedule = mechanism.schedule(spec, budget, mechanism.relation(spec))
         stages = moment_stages(schedule)
@@ -83,7 +85,7 @@ def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
         multiplier = equal_shares(0, schedule.releases, budget, "exact").noise_multiplier
         sigma = multiplier * _moment_reach(mechanism, spec)
         for entry, (label, number) in zip(entries, stages, strict=True):
-            yield from _moments(entry, {"stage": label}, number, spec, sigma)
+            yield from _moments(entry, {"stage": label}, number, spec, sigma, records)
     elif isinstance(mechanism, DpEm):
         _demand(len(entries) == mechanism.iterations, "the number of iterations")
         for number, entry in enumerate(entries):
@@ -181,7 +183,8 @@ def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noi
     _demand(entry["shape"] == list(grid.shape), f"a grid of {grid.shape}")
     reach = sensitivity.counts(mechanism.relation(spec)).l1
     counts = _counts(entry["counts"], grid.cells)
-    return Noisy("cell counts", counts, reach / budget.epsilon, "laplace", per_record=1.0)
+    most = most_records(spec, mechanism.relation(spec))
+    return Noisy("cell counts", counts, reach / budget.epsilon, "laplace", False, 0.0, most, 1.0)
 
 
 def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> Noisy:
@@ -192,9 +195,10 @@ def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> Noi
     shape = check_shape(entry["splits"], roots, depth)
     counts = _counts(entry["counts"], len(shape.leaves()[0]))
     deviation = mechanism.deviation(mechanism.relation(spec), budget)
+    most = most_records(spec, mechanism.relation(spec))
     if mechanism.noise == "laplace":
-        return Noisy("leaf counts", counts, deviation / math.sqrt(2), "laplace", per_record=1.0)
-    return Noisy("leaf counts", counts, deviation, per_record=1.0)
+        return Noisy("leaf counts", counts, deviation / math.sqrt(2), "laplace", False, 0.0, most, 1.0)
+    return Noisy("leaf counts", counts, deviation, "gaussian", False, 0.0, most, 1.0)
 
 
 def check_shape(value: Any, first: int, depth: int) -> TreeShape:
@@ -213,7 +217,14 @@ def _moment_reach(mechanism: NoisyMoments | TreeThenMoments | PosteriorSample, s
     return joint_moments.scheme(len(spec.domain.axes)).sensitivity(mechanism.relation(spec))
 
 
-def _moments(entry: Entry, first: Entry, components: int, spec: Spec, sigma: float) -> Iterator[Noisy]:
+def most_records(spec: Spec, neighbours: Neighbours) -> float:
+    """Return the number of records if it is public, and otherwise far more than expected."""
+    return float(spec.domain.rows) * (1 if neighbours.size_is_public else 1000)
+
+
+def _moments(
+    entry: Entry, first: Entry, components: int, spec: Spec, sigma: float, records: float
+) -> Iterator[Noisy]:
     """Check one joint measurement: its parts are whole steps over the weights of `joint_moments.scheme`."""
     _only(entry, *first, "counts", "sums", "squares")
     for key, value in first.items():
@@ -224,11 +235,14 @@ def _moments(entry: Entry, first: Entry, components: int, spec: Spec, sigma: flo
     squares = _symmetric(entry["squares"], components, d)[:, rows, columns]
     triangles = _measured(squares, 1.0, factor, scheme.square)
     counts = _measured(numbers(entry["counts"], components), 1.0, scheme.count)
-    yield Noisy("counts", counts, sigma, per_record=scheme.count)
-    yield Noisy("sums", _measured(numbers(entry["sums"], components, d), 1.0, scheme.total).ravel(), sigma)
-    yield Noisy("squares", triangles[:, rows == columns].ravel(), sigma)
+    yield Noisy("counts", counts, sigma, least=0.0, most=scheme.count * records, per_record=scheme.count)
+    sums = _measured(numbers(entry["sums"], components, d), 1.0, scheme.total).ravel()
+    most = scheme.total * records
+    yield Noisy("sums", sums, sigma, least=-most, most=most)
+    most = 2 * scheme.square * records
+    yield Noisy("squares", triangles[:, rows == columns].ravel(), sigma, least=0.0, most=most)
     if d > 1:
-        yield Noisy("products", triangles[:, rows != columns].ravel(), sigma)
+        yield Noisy("products", triangles[:, rows != columns].ravel(), sigma, least=-most, most=most)
 
 
 def _symmetric(value: Any, components: int, d: int) -> np.ndarray:
@@ -266,9 +280,12 @@ def _gradients(entries: list[Entry], mechanism: DpSgd, spec: Spec, budget: Budge
     reach = norm if mechanism.relation(spec).relation == "add_remove" else 2 * norm
     sigma = mechanism.noise_multipliers(spec, budget)[1] * reach
     length = gradient.size(spec.n_components, len(spec.domain.axes))
+    most = norm * most_records(spec, mechanism.relation(spec))
     for number, entry in enumerate(entries[1:]):
         _demand(_only(entry, "step", "gradient")["step"] == number, "the steps in order")
-        yield Noisy("gradients", _on_lattice(numbers(entry["gradient"], length)), sigma)
+        yield Noisy(
+            "gradients", _on_lattice(numbers(entry["gradient"], length)), sigma, least=-most, most=most
+        )
 
 
 def _mixture(value: Any, components: int, spec: Spec, floor: np.ndarray) -> None:
@@ -320,18 +337,20 @@ def _blocks(entry: Entry, mechanism: OutputNoise, spec: Spec, budget: Budget) ->
     _demand(type(entry["blocks"]) is int and entry["blocks"] == blocks, f"{blocks} blocks")
     size = deviation.component_size(len(spec.domain.axes))
     total = _on_lattice(numbers(entry["sum"], spec.n_components, size))
-    return Noisy("sums over blocks", total.ravel(), multiplier * 2 * mechanism.radius)
+    most = blocks * mechanism.radius
+    return Noisy("sums over blocks", total.ravel(), multiplier * 2 * mechanism.radius, least=-most, most=most)
 
 
 def _posterior(
     entries: list[Entry], mechanism: PosteriorSample, spec: Spec, budget: Budget
 ) -> Iterator[Noisy]:
     k, d = spec.n_components, len(spec.domain.axes)
+    records = most_records(spec, mechanism.relation(spec))
     _demand(len(entries) == 2 + mechanism.iterations + mechanism.samples, "the number of entries")
     _mixture(_only(entries[0], "reference")["reference"], k, spec, _start_floor(spec))
     for number, multiplier in enumerate(mechanism.noise_multipliers(budget)[1:]):
         sigma = multiplier * _moment_reach(mechanism, spec)
-        yield from _moments(entries[1 + number], {"iteration": number}, k, spec, sigma)
+        yield from _moments(entries[1 + number], {"iteration": number}, k, spec, sigma, records)
     intervals = _only(entries[1 + mechanism.iterations], "intervals")["intervals"]
     _demand(isinstance(intervals, list) and len(intervals) == k, "an interval of each component")
     for component, interval in enumerate(intervals):

@@ -16,10 +16,13 @@ import io
 import math
 import re
 import tempfile
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE
 from privmix.errors import UserError
@@ -105,7 +108,9 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
     """
     trusted = None if signer is None else signing.read_signer(signer)
     try:
-        return _inspect(Path(folder), trusted, rehearsal)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # hostile numbers overflow
+            return _inspect(Path(folder), trusted, rehearsal)
     except UserError:
         raise
     except OSError as error:
