@@ -75,17 +75,19 @@ def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
         components = {len(entry["counts"]) for entry in entries[1:] if isinstance(entry.get("counts"), list)}
         _demand(len(components) == 1 and max(components) <= spec.n_components, "the number of components")
         multiplier = math.sqrt(mechanism.iterations) / gaussian_mu(budget.epsilon - for_tree, budget.delta)
-        sigma = multiplier * _moment_reach(mechanism, spec)
+        reach = _moment_reach(mechanism, spec)
         for entry in entries[1:]:
-            yield from _moments(entry, {"stage": "moments"}, max(components), spec, sigma, records)
+            yield from _moments(
+                entry, {"stage": "moments"}, max(components), spec, multiplier * reach, reach, records
+            )
     elif isinstance(mechanism, NoisyMoments):
         schedule = mechanism.schedule(spec, budget, mechanism.relation(spec))
         stages = moment_stages(schedule)
         _demand(len(entries) == len(stages), "the number of measurements")
         multiplier = equal_shares(0, schedule.releases, budget, "exact").noise_multiplier
-        sigma = multiplier * _moment_reach(mechanism, spec)
+        reach = _moment_reach(mechanism, spec)
         for entry, (label, number) in zip(entries, stages, strict=True):
-            yield from _moments(entry, {"stage": label}, number, spec, sigma, records)
+            yield from _moments(entry, {"stage": label}, number, spec, multiplier * reach, reach, records)
     elif isinstance(mechanism, DpEm):
         _demand(len(entries) == mechanism.iterations, "the number of iterations")
         for number, entry in enumerate(entries):
@@ -223,7 +225,7 @@ def most_records(spec: Spec, neighbours: Neighbours) -> float:
 
 
 def _moments(
-    entry: Entry, first: Entry, components: int, spec: Spec, sigma: float, records: float
+    entry: Entry, first: Entry, components: int, spec: Spec, sigma: float, reach: float, records: float
 ) -> Iterator[Noisy]:
     """Check one joint measurement: its parts are whole steps over the weights of `joint_moments.scheme`."""
     _only(entry, *first, "counts", "sums", "squares")
@@ -236,10 +238,9 @@ def _moments(
     triangles = _measured(squares, 1.0, factor, scheme.square)
     counts = _measured(numbers(entry["counts"], components), 1.0, scheme.count)
     yield Noisy("counts", counts, sigma, least=0.0, most=scheme.count * records, per_record=scheme.count)
+    most = reach * records  # no record adds more than the sensitivity to a number
     sums = _measured(numbers(entry["sums"], components, d), 1.0, scheme.total).ravel()
-    most = scheme.total * records
     yield Noisy("sums", sums, sigma, least=-most, most=most)
-    most = 2 * scheme.square * records
     yield Noisy("squares", triangles[:, rows == columns].ravel(), sigma, least=0.0, most=most)
     if d > 1:
         yield Noisy("products", triangles[:, rows != columns].ravel(), sigma, least=-most, most=most)
@@ -349,8 +350,10 @@ def _posterior(
     _demand(len(entries) == 2 + mechanism.iterations + mechanism.samples, "the number of entries")
     _mixture(_only(entries[0], "reference")["reference"], k, spec, _start_floor(spec))
     for number, multiplier in enumerate(mechanism.noise_multipliers(budget)[1:]):
-        sigma = multiplier * _moment_reach(mechanism, spec)
-        yield from _moments(entries[1 + number], {"iteration": number}, k, spec, sigma, records)
+        reach = _moment_reach(mechanism, spec)
+        yield from _moments(
+            entries[1 + number], {"iteration": number}, k, spec, multiplier * reach, reach, records
+        )
     intervals = _only(entries[1 + mechanism.iterations], "intervals")["intervals"]
     _demand(isinstance(intervals, list) and len(intervals) == k, "an interval of each component")
     for component, interval in enumerate(intervals):
