@@ -186,6 +186,17 @@ def test_reports_far_outside_the_box_are_refused(runs, method):
                 check_reports(plan, far, reports.asked)
 
 
+@pytest.mark.parametrize("method", ["laplace_input", "gaussian_input"])
+def test_reports_that_are_larger_than_noise_on_average_are_refused(runs, method):
+    """Records in original units, as reports: no single one is too large."""
+    plan, reports, _ = runs[method]
+    deviation = reports.columns["y0"].std()
+    drawn = np.random.default_rng(2).normal(4 * deviation, deviation / 4, len(reports.columns["y0"]))
+    places = (np.rint(drawn / STEP) * STEP).astype(np.float32)
+    with pytest.raises(UserError, match="do not have the noise"):
+        check_reports(plan, {**reports.columns, "y0": places, "y1": places}, reports.asked)
+
+
 def test_hash_functions_of_reports_are_random():
     """Records in place of the numbers of a hash function, or one function for many reports."""
     prime, rng = 32749, np.random.default_rng(3)

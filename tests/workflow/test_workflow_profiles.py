@@ -26,10 +26,11 @@ def test_every_rule_that_goes_to_a_cluster_says_what_it_needs():
             assert "threads: 1\n" in text, name
 
 
-def test_retries_are_the_profiles_alone():
-    """A retry of a rule would run in the same allocation, without the larger memory."""
+def test_retries_are_the_profiles_alone_and_a_release_has_none():
+    """A retry of a rule would run in the same allocation, without the larger memory. A release would spend again."""
     assert profile("slurm")["retries"] >= 1
-    assert not any("retries:" in text for text in RULES.values())
+    assert {name for name, text in RULES.items() if "retries:" in text} == {"release"}
+    assert "retries: 0" in RULES["release"]
 
 
 def test_partition_and_account_have_one_place():

@@ -17,6 +17,9 @@ together. `check_noise` refuses numbers that are smaller than noise alone gives 
 
 * No number lies farther from the possible statistics than the noise of any of L numbers gets with probability RARE:
   b ln(L / RARE) for Laplace noise, σ √(2 ln(2L / RARE)) for Gaussian noise. Large numbers fail this test.
+* Σ|x| ≤ Σ|s| + Σ|n|. Σ|s| is at most L times the largest statistic, and for counts the number of records. Σ|n|/b has
+  the gamma law of shape L for Laplace noise; for Gaussian noise (Σ|n|)² ≤ L Σn². Records in place of noise fail this
+  test if they are larger than noise.
 * Counts of all records add up to their public number N, up to a sum of L noises. A Laplace noise has the moment
   generating function 1/(1 - b²θ²) ≤ exp(2b²θ²) for bθ ≤ 1/√2. By Chernoff, the sum of L exceeds t with probability at
   most exp(2Lb²θ² - θt), which is below RARE / 2 for t = b(12 √(2L) + 40): take bθ = min(6/√(2L), 1/√2). A Gaussian
@@ -73,7 +76,7 @@ def check_noise(measured: Sequence[Noisy], where: str) -> None:
         ratios = np.concatenate([part.ratios for part in parts])
         plausible = plausible and _has_energy(ratios, law) and _has_tails(ratios, law)
         plausible = plausible and _has_differences(parts, law) and _has_low_parts(parts)
-        plausible = plausible and all(_is_in_reach(part) for part in parts)
+        plausible = plausible and all(_is_in_reach(part) and _is_small_enough(part) for part in parts)
         if not plausible:
             raise UserError(
                 f"{where}: the {kind} do not have the noise that the plan of the mechanism demands; do not publish it."
@@ -86,6 +89,18 @@ def _is_in_reach(part: Noisy) -> bool:
         REACH * np.asarray(part.scale) * (rare if part.law == "laplace" else math.sqrt(2 * rare)) + 2 * STEP
     )
     return bool(((part.values >= part.least - reach) & (part.values <= part.most + reach)).all())
+
+
+def _is_small_enough(part: Noisy) -> bool:
+    """Test the sum of all sizes: at most that of the statistics and that of the noise."""
+    size = len(part.values)
+    most = size * max(abs(part.least), abs(part.most)) if part.per_record is None else part.most
+    noise = special.gammainccinv(size, RARE)
+    if part.law == "gaussian":
+        noise = math.sqrt(size * stats.chi2.isf(RARE, size))
+    return bool(
+        np.abs(part.values).sum() <= most + REACH * float(np.max(part.scale)) * noise + 2 * size * STEP
+    )
 
 
 def check_total(measured: Sequence[Noisy], records: int, where: str) -> None:
