@@ -117,7 +117,7 @@ def _job(model: ReleasedModel) -> MechanismJob:
         mechanism=mechanism,
         budget=Budget(epsilon, delta),
         components=model.components,
-        choice_share=model.choice_share or 0.5,
+        choice_share=model.choice_share or 0.5,  # unused if None
         replicates=1,
         seed=None,
     )

@@ -226,7 +226,7 @@ def _check_types(
 def _is_dense(file: pq.ParquetFile, name: str, width: int) -> bool:
     """Return whether a column of more than one byte has all its bytes in the file, without a dictionary of values.
 
-    Otherwise a small file could hold so many rows that they fill the memory.
+    Otherwise the rows of a small file could fill the memory.
     """
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     place = file.schema_arrow.names.index(name)

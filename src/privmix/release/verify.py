@@ -228,7 +228,9 @@ def _check_form(folder: Path, model: ReleasedModel) -> None:
     check_texts({name: content[name] for name in ("about", "domain", "mechanism", "notes", "synthetic")})
     check_traces(text)
     if not FIRST_DAY <= model.made <= datetime.date.today() + datetime.timedelta(days=1):
-        raise UserError(f"{MODEL} has the date {model.made}, on which nobody can have made it.")
+        raise UserError(
+            f"{MODEL} has the date {model.made}, which is before the first release or in the future; do not publish it."
+        )
     installed = importlib.metadata.version("privmix")
     if model.version != installed:
         raise UserError(
