@@ -81,16 +81,18 @@ def tested(source: Path, tests: Sequence[str], name: str) -> str | None:
     process.start()
     process.join()
     output = said.read_text() if said.exists() else ""
-    if process.exitcode == 0:
+    ended = _ended(source)
+    code = int(ended.read_text()) if ended.exists() else process.exitcode
+    if code == 0:
         return None
-    if process.exitcode == ANOTHER_COPY:
+    if code == ANOTHER_COPY:
         raise Unusable(f"{name}: the tests do not import the copy in {source}.")
     failed = re.search(r"^FAILED (.+?)(?: - |$)", output, re.MULTILINE)
     erred = re.search(
         r"^ERROR (\S+::.+?)(?: - |$)", output, re.MULTILINE
     )  # a fixture, which also runs the package
-    if process.exitcode != TESTS_FAILED or not (failed or erred):
-        raise Unusable(f"{name}: pytest ended with {process.exitcode}.\n{output[-4000:]}")
+    if code != TESTS_FAILED or not (failed or erred):
+        raise Unusable(f"{name}: pytest ended with {code}.\n{output[-4000:]}")
     return (failed or erred)[1]
 
 
@@ -122,7 +124,14 @@ def _pytest(source: Path, said: Path, tests: Sequence[str]) -> None:
         source
     ):
         sys.exit(ANOTHER_COPY)
-    sys.exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests])))
+    code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]))
+    _ended(source).write_text(str(code))
+    sys.exit(code)
+
+
+def _ended(source: Path) -> Path:
+    """Return the file of pytest's exit code. A fork server may lose the code of a process and report 255."""
+    return source.parent / "exit-code"
 
 
 def mutate(changes: Sequence[Change], folder: Path) -> list[Outcome]:
