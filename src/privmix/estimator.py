@@ -403,7 +403,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             attributes=(),
             unit=self.unit,
             relation=self.relation,
-            max_records_per_person=int(self.max_records_per_person),
+            max_records_per_person=int(self.max_records_per_person) if self.unit == "person" else 1,
             visibility="sensitive",
             rows=known,
             persons=people,

@@ -462,6 +462,17 @@ FORGERIES = {
     ),
     "a share of a choice that was not made": ("grid", rebuilt(_with(choice_share=0.25)), "choice_share"),
     "a blank that is no space": ("grid", rebuilt(lambda m: m["about"].update(citation="a\u2800b")), "invisible"),
+    "a number of searches as a store": (
+        "grid", rebuilt(lambda m: m["parameters"].update(searches=123_456_789)), "searches",
+    ),
+    "joiners between Latin letters": (
+        "grid", rebuilt(lambda m: m["about"].update(citation="a\u200db\u200cc")), "invisible",
+    ),
+    "a code point without a letter": ("grid", rebuilt(lambda m: m["about"].update(citation="a\u0378b")), "invisible"),
+    "a pile of marks": ("grid", rebuilt(lambda m: m["about"].update(citation="a" + 9 * "\u0301")), "invisible"),
+    "records of a person at record level": (
+        "grid", rebuilt(lambda m: m["domain"].update(max_records_per_person=7)), "protects records",
+    ),
 }  # fmt: skip
 
 # These invent noisy numbers or public texts, and everything else follows from them.

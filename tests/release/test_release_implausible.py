@@ -197,6 +197,35 @@ def test_reports_that_are_larger_than_noise_on_average_are_refused(runs, method)
         check_reports(plan, {**reports.columns, "y0": places, "y1": places}, reports.asked)
 
 
+@pytest.mark.parametrize("method", ["noisy_moments", "tree_then_moments", "posterior_sample"])
+@pytest.mark.parametrize(
+    ("key", "factor"), [("sums", 64.0), ("squares", -8.0), ("squares", 64.0), ("counts", 1 / 1024)]
+)
+def test_moments_are_those_of_one_set_of_records(runs, method, key, factor):
+    plan, _, release = runs[method]
+    entries = copy.deepcopy(release.transcript)
+    for entry in entries:
+        if key in entry and isinstance(entry[key], list):
+            entry[key] = (np.array(entry[key]) * factor).tolist()
+    with pytest.raises(UserError, match="do not publish it"):
+        transcripts.check_transcript(entries, plan)
+
+
+def test_moments_satisfy_cauchy_schwarz():
+    """Without the noise every pair of moments of records passes, and a change of one of them does not."""
+    places = np.random.default_rng(4).normal(size=(50, 3))
+    places /= np.maximum(np.linalg.norm(places, axis=1, keepdims=True) / 2, 1)
+    count, total = np.array([50.0]), np.abs(places.sum(axis=0))[None]
+    squares = (places.T @ places)[None]
+    assert noise_evidence.are_moments(count, total, squares.copy(), 1e-9, 2.0)
+    assert not noise_evidence.are_moments(count / 50, total, squares.copy(), 1e-9, 2.0)
+    assert not noise_evidence.are_moments(count, total + 60, squares.copy(), 1e-9, 2.0)
+    assert not noise_evidence.are_moments(count, total, squares * 9, 1e-9, 2.0)
+    crossed = squares.copy()
+    crossed[0, 0, 1] = crossed[0, 1, 0] = 60.0
+    assert not noise_evidence.are_moments(count, total, crossed, 1e-9, 2.0)
+
+
 def test_hash_functions_of_reports_are_random():
     """Records in place of the numbers of a hash function, or one function for many reports."""
     prime, rng = 32749, np.random.default_rng(3)

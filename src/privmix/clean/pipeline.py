@@ -239,7 +239,7 @@ def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
         ),
         unit=entry.privacy.unit,
         relation=entry.privacy.relation,
-        max_records_per_person=entry.privacy.max_records_per_person,
+        max_records_per_person=privacy.max_records_per_person if privacy.unit == "person" else 1,
         visibility=entry.visibility,
         rows=rows,
         persons=persons,

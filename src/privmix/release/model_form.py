@@ -18,9 +18,12 @@ from privmix.release.transcripts import check_components, numbers, widest_varian
 LONGEST_TEXT, MOST_LETTERS = 5000, 100_000  # letters of one text, and of all texts together
 # Code points that are drawn as nothing (Unicode: Default_Ignorable_Code_Point), beyond control and format characters
 IGNORED = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200a\u2028\u2029\u205f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffe\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200a\u2028\u2029\u205f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\ufffe\uffff\U00016fe4\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-JOINERS = re.compile("(?<=\\w)[\u200c\u200d](?=\\w)")  # Persian and Indic scripts need them between letters
+# Letters of the scripts that need joiners: Arabic, Syriac, N'Ko, Indic, Khmer, Mongolian
+JOINING = "\u0600-\u07ff\u08a0-\u08ff\u0900-\u0dff\u1780-\u18af\ua840-\ua87f\ua8e0-\ua8ff"
+JOINERS = re.compile(f"(?<=[{JOINING}])[\u200c\u200d](?=[{JOINING}])")
+MOST_MARKS = 4  # on one letter
 
 
 def check_texts(content: Any) -> None:
@@ -33,8 +36,13 @@ def check_texts(content: Any) -> None:
         )
     for text in texts:
         visible = JOINERS.sub("", text)
-        categories = {unicodedata.category(letter) for letter in visible}
-        if IGNORED.search(visible) or categories & {"Cc", "Cf", "Co", "Cs"}:
+        kinds = [unicodedata.category(letter) for letter in visible]
+        marks = "".join("m" if kind in ("Mn", "Me") else " " for kind in kinds)
+        if (
+            IGNORED.search(visible)
+            or set(kinds) & {"Cc", "Cf", "Cn", "Co", "Cs"}
+            or "m" * (MOST_MARKS + 1) in marks
+        ):
             raise UserError(f"{MODEL} has invisible letters in a text; remove them from the catalog entry.")
 
 
@@ -81,8 +89,8 @@ def check_domain(model: ReleasedModel) -> None:
         raise UserError(f"{MODEL}: the columns of the synthetic rows do not follow from the domain.")
     if (model.proportions and not model.local) or not shared <= attributes or len(made.left_out) > 1000:
         raise UserError(f"{MODEL} states shares that its mechanism does not measure.")
-    if domain.unit == "record" and domain.persons is not None:
-        raise UserError(f"{MODEL} states a number of persons, but protects records.")
+    if domain.unit == "record" and (domain.persons is not None or domain.max_records_per_person != 1):
+        raise UserError(f"{MODEL} states a number of persons or of their records, but protects records.")
     if not 1 <= made.rows <= 2**40:
         raise UserError(f"{MODEL}: {made.rows} synthetic rows are not possible.")
 

@@ -25,6 +25,10 @@ together. `check_noise` refuses numbers that are smaller than noise alone gives 
   most exp(2Lb²θ² - θt), which is below RARE / 2 for t = b(12 √(2L) + 40): take bθ = min(6/√(2L), 1/√2). A Gaussian
   noise of standard deviation b has a smaller generating function.
 
+* Counts n, sums s and second moments S of the same records satisfy s_j² ≤ n S_jj and S_jl² ≤ S_jj S_ll
+  (Cauchy-Schwarz), and tr S ≤ c² n, because no place is longer than c. They still do if each number is moved to its
+  favourable end by the farthest that noise gets with probability RARE.
+
 Numbers are on a lattice and rounded, so |x| counts as one step more here, and scales leave out all that rounding adds.
 """
 
@@ -81,6 +85,31 @@ def check_noise(measured: Sequence[Noisy], where: str) -> None:
             raise UserError(
                 f"{where}: the {kind} do not have the noise that the plan of the mechanism demands; do not publish it."
             )
+
+
+def farthest(deviation: float, size: int) -> float:
+    """Return the distance that Gaussian noise of this deviation exceeds in one of `size` numbers with chance RARE."""
+    return REACH * deviation * math.sqrt(2 * math.log(2 * size / RARE)) + 2 * STEP
+
+
+def are_moments(
+    most: np.ndarray, least: np.ndarray, squares: np.ndarray, slack: float, radius: float
+) -> bool:
+    """Return whether these can be moments of the same records, whose places are no longer than the radius.
+
+    `most` (K,): upper ends of the counts. `least` (K, d): lower ends of the sizes of the sums. `squares` (K, d, d):
+    noisy second moments, each within `slack` of the true one.
+    """
+    count, sums = np.maximum(most, 0), np.maximum(least, 0)
+    spread = np.diagonal(squares, axis1=1, axis2=2)
+    upper = np.maximum(spread + slack, 0)
+    both = np.maximum(np.abs(squares) - slack, 0)
+    both[:, range(len(both[0])), range(len(both[0]))] = 0
+    return bool(
+        (sums**2 <= count[:, None] * upper).all()
+        and (both**2 <= upper[:, :, None] * upper[:, None, :]).all()
+        and ((spread - slack).sum(axis=1) <= radius**2 * count).all()
+    )
 
 
 def _is_in_reach(part: Noisy) -> bool:

@@ -33,7 +33,7 @@ from privmix.privacy.exact import STEP
 from privmix.privacy.privtree import TreeShape
 from privmix.privacy.sensitivity import Neighbours
 from privmix.release.folder import MODEL
-from privmix.release.noise_evidence import COUNTABLE, Noisy, check_noise, check_total
+from privmix.release.noise_evidence import COUNTABLE, Noisy, are_moments, check_noise, check_total, farthest
 from privmix.release.public_plan import PublicPlan, moment_stages
 
 SUM_OF_WEIGHTS = 1e-9
@@ -234,13 +234,24 @@ def _moments(
     d = len(spec.domain.axes)
     scheme = joint_moments.scheme(d)
     rows, columns, factor = upper_triangle(d)
-    squares = _symmetric(entry["squares"], components, d)[:, rows, columns]
-    triangles = _measured(squares, 1.0, factor, scheme.square)
+    squares = _symmetric(entry["squares"], components, d)
+    triangles = _measured(squares[:, rows, columns], 1.0, factor, scheme.square)
     counts = _measured(numbers(entry["counts"], components), 1.0, scheme.count)
     yield Noisy("counts", counts, sigma, least=0.0, most=scheme.count * records, per_record=scheme.count)
     most = reach * records  # no record adds more than the sensitivity to a number
-    sums = _measured(numbers(entry["sums"], components, d), 1.0, scheme.total).ravel()
-    yield Noisy("sums", sums, sigma, least=-most, most=most)
+    sums = _measured(numbers(entry["sums"], components, d), 1.0, scheme.total)
+    slack = farthest(sigma, components * (1 + d + d * d)) + STEP * records  # each record's share is rounded
+    _demand(
+        are_moments(
+            (counts + slack) / scheme.count,
+            (np.abs(sums) - slack) / scheme.total,
+            squares,
+            slack / scheme.square,
+            scheme.radius,
+        ),
+        "moments of one set of records",
+    )
+    yield Noisy("sums", sums.ravel(), sigma, least=-most, most=most)
     yield Noisy("squares", triangles[:, rows == columns].ravel(), sigma, least=0.0, most=most)
     if d > 1:
         yield Noisy("products", triangles[:, rows != columns].ravel(), sigma, least=-most, most=most)

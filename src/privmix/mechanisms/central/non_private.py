@@ -28,7 +28,7 @@ class NonPrivate(Mechanism):
     chooses_components: ClassVar[bool] = True
     fits_together: ClassVar[bool] = True
 
-    searches: Annotated[int, Field(ge=1)] = 1
+    searches: Annotated[int, Field(ge=1, le=1000)] = 1
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Run the full search on the records, with covariances floored by the public resolution."""

@@ -42,7 +42,7 @@ class TreeThenMoments(Mechanism):
 
     tree_share: Annotated[float, Field(gt=0, lt=1)] = 0.8
     iterations: Annotated[int, Field(ge=1)] = 2
-    searches: Annotated[int, Field(ge=1)] = 8
+    searches: Annotated[int, Field(ge=1, le=1000)] = 8
 
     @property
     def accountant(self) -> Theorem:

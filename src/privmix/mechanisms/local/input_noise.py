@@ -26,7 +26,7 @@ class InputNoise(LocalMechanism):
     """`fit`: naive (fits the noisy rows) or aware (likelihood through the noise); `searches`: restarts of the fit."""
 
     fit_mode: Annotated[FitMode, Field(validation_alias="fit")] = "aware"
-    searches: Annotated[int, Field(ge=1)] = 3
+    searches: Annotated[int, Field(ge=1, le=1000)] = 3
 
     def perturb(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger

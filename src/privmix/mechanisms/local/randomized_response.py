@@ -100,7 +100,7 @@ class RandomizedResponse(LocalMechanism):
     max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
 
     oracle: Literal["auto", "grr", "oue", "olh", "subset", "hadamard"] = "auto"
-    searches: Annotated[int, Field(ge=1)] = 2
+    searches: Annotated[int, Field(ge=1, le=1000)] = 2
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
         """Return the number of reports that tells most."""

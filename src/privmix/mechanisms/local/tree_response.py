@@ -67,7 +67,7 @@ class TreeResponse(LocalMechanism):
 
     max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
 
-    searches: Annotated[int, Field(ge=1)] = 8
+    searches: Annotated[int, Field(ge=1, le=1000)] = 8
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
         """Return the number of reports that tells most."""

@@ -106,7 +106,7 @@ class SynopsisMechanism(Mechanism):
 
     chooses_components: ClassVar[bool] = True
 
-    searches: Annotated[int, Field(ge=1)] = 8
+    searches: Annotated[int, Field(ge=1, le=1000)] = 8
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Measure one synopsis, then return the best mixture that many searches find for it."""
