@@ -26,6 +26,7 @@ class FittedModel(Artefact):
     weights: list[float]
     means: list[list[float]]
     covariances: list[list[list[float]]]
+    shares: dict[str, list[list[float]]] = Field(default_factory=dict)  # attribute -> components x values
     seconds: float
     transcript: list[dict[str, Any]] = Field(default_factory=list)
     proportions: list[Proportion] = Field(default_factory=list)

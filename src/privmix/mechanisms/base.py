@@ -223,6 +223,7 @@ class Release:
     transcript: list[dict[str, Any]] = field(default_factory=list)
     proportions: list[Proportion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    shares: Mapping[str, np.ndarray] = field(default_factory=dict)  # attribute -> (K, V), given the component
 
     def to_artefact(self, replicate: int, seconds: float) -> FittedModel:
         """Return the release in the form of a model file."""
@@ -231,6 +232,7 @@ class Release:
             weights=self.mixture.weights.tolist(),
             means=self.mixture.means.tolist(),
             covariances=self.mixture.covariances.tolist(),
+            shares={name: values.tolist() for name, values in self.shares.items()},
             seconds=seconds,
             transcript=self.transcript,
             proportions=self.proportions,

@@ -97,6 +97,14 @@ class Mixture:
             shares[first : first + BLOCK] = (share / share.sum(axis=0)).T
         return shares
 
+    def log_joint(self, points: np.ndarray) -> np.ndarray:
+        """Compute log(weight × density) of each component at each point, (n, K)."""
+        points = self._check_points(points)
+        joint = np.empty((len(points), self.n_components))
+        for first in range(0, len(points), BLOCK):
+            joint[first : first + BLOCK] = self._log_joint(points[first : first + BLOCK]).T
+        return joint
+
     def bic(self, points: np.ndarray, weights: np.ndarray | None = None, covariance: str = "full") -> float:
         """Compute the Bayesian information criterion (Schwarz 1978), -2 log L + p log n; lower is better.
 
