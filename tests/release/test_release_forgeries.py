@@ -28,6 +28,7 @@ from privmix.artefacts.io import seal as seal_file
 from privmix.artefacts.private import PrivateInfo, read_private
 from privmix.errors import UserError
 from privmix.mechanisms.base import Records, Spec, seeded_randomness
+from privmix.mechanisms.run import run
 from privmix.privacy.accounting import Budget
 from privmix.release import make, page, pictures, signing, synthetic, verify
 from privmix.release.folder import (
@@ -108,23 +109,22 @@ def _privacy(**changes):
 
 def _halve_epsilon(model):
     model["privacy"].update(epsilon=0.5, budget_epsilon=0.5)
-    model["privacy"]["ledger"][0]["epsilon"] = 0.5
+    for row in model["privacy"]["ledger"]:
+        row["epsilon"] /= 2
 
 
 def _more_noise_in_the_ledger(model):
     """The claim fits the ledger, but the ledger does not fit the budget."""
     [row] = [row for row in model["privacy"]["ledger"] if row["label"] == "refining"]
-    others = sum(row["count"] for row in model["privacy"]["ledger"])
-    assert others == row["count"]
     row["noise_multiplier"] *= 2
     events = verify.from_rows(model["privacy"]["ledger"])
-    model["privacy"]["epsilon"] = verify.recompute_claim(events, 1e-6, "exact").epsilon
+    model["privacy"]["epsilon"] = verify.compose_run(events, 1e-6, "exact").epsilon
 
 
 def _fewer_events(model):
-    model["privacy"]["ledger"][-1]["count"] -= 1
+    model["privacy"]["ledger"][-2]["count"] -= 1
     events = verify.from_rows(model["privacy"]["ledger"])
-    model["privacy"]["epsilon"] = verify.recompute_claim(events, 1e-6, "exact").epsilon
+    model["privacy"]["epsilon"] = verify.compose_run(events, 1e-6, "exact").epsilon
 
 
 def _other_weights(model):
@@ -256,14 +256,21 @@ def _seeded(folder):
     model = json.loads((folder / MODEL).read_text())
     domain = read_release(folder).domain
     mechanism = make_mechanism("noisy_moments", **model["parameters"])
-    records = Records(domain.normalise(points(300)))
-    made = mechanism.fit(records, Spec(domain, 2), Budget(1.0, 1e-6), seeded_randomness(1, "x"))
+    records = Records(domain.normalise(points(300)), {"dog": np.arange(300) % 2})
+    made = run(mechanism, records, Spec(domain, 2), Budget(1.0, 1e-6), seeded_randomness(1, "x"))
+    model["shares"] = {name: values.tolist() for name, values in made.shares.items()}
     model["transcript"] = made.transcript
     model["normalised"] = make.Gaussians.of(made.mixture).model_dump()
     scale = [axis.scale for axis in domain.axes]
     model["original"] = make.Gaussians.of(made.mixture.restore(np.zeros(2), np.array(scale))).model_dump()
     model["notes"] = made.notes
     make._write_files(ReleasedModel.model_validate_json(json.dumps(model)), folder)
+
+
+def _without_shares(model):
+    model["shares"].clear()
+    model["synthetic"]["columns"].remove("dog")
+    model["synthetic"]["left_out"].append("dog")
 
 
 def _off_the_lattice(model):
@@ -337,6 +344,14 @@ FORGERIES = {
     "another map into the unit ball": (
         "grid", rebuilt(lambda m: m["domain"]["axes"][0].update(scale=0.1)), "the unit ball",
     ),
+    "other shares in a component": (
+        "grid", rebuilt(lambda m: m["shares"]["dog"][0].reverse()), "do not follow from",
+    ),
+    "no shares of an attribute": ("grid", rebuilt(_without_shares), "do not follow from"),
+    "shares that are no distribution": (
+        "grid", rebuilt(lambda m: m["shares"].update(dog=[[0.5, 0.6] for _ in m["shares"]["dog"]])), "no distribution",
+    ),
+    "no table of attributes": ("grid", rebuilt(lambda m: m["transcript"].pop()), "demands"),
     "other shares of an attribute": (
         "response", rebuilt(_other_share), "do not follow from",
     ),

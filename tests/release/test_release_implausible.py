@@ -21,6 +21,7 @@ from privmix.mechanisms import registry
 from privmix.mechanisms import run as mechanism_run
 from privmix.mechanisms.base import Records, Spec, exact_randomness
 from privmix.mechanisms.run import MechanismJob
+from privmix.mechanisms.shared import attribute_counts
 from privmix.privacy.accounting import Budget
 from privmix.privacy.exact import STEP
 from privmix.privacy.privtree import TreeShape
@@ -50,7 +51,8 @@ def plan_of(method, mechanism, rows, epsilon=1.0, relation="replace_one", compon
     budget = Budget(epsilon, 1e-6)
     spec = Spec(make_domain(rows=rows, relation=relation, attributes=DOG), components)
     job = MechanismJob("made", method, {}, mechanism, budget, [components], 0.1, 1, None)
-    return PublicPlan(job, spec, budget, None, ())
+    attributes = attribute_counts.make_plan(mechanism, spec, budget)
+    return PublicPlan(job, spec, attributes.left if attributes else budget, None, (), attributes)
 
 
 def run(method, points, epsilon=1.0, relation="replace_one", **parameters):
@@ -60,7 +62,7 @@ def run(method, points, epsilon=1.0, relation="replace_one", **parameters):
     records = Records(points, {"dog": np.arange(len(points)) % 3}, np.arange(len(points), dtype=np.uint64))
     rng = exact_randomness()
     if not mechanism.randomises_records:
-        return plan, None, mechanism_run.run(mechanism, records, plan.spec, plan.budget, rng)
+        return plan, None, mechanism_run.run(mechanism, records, plan.spec, plan.job.budget, rng)
     reports = mechanism.privatise(records, plan.spec, plan.budget, rng)
     return plan, reports, mechanism.fit(reports, plan.spec, plan.budget, rng)
 
@@ -84,7 +86,7 @@ def check_reports(plan, columns, asked=None):
 def check_form(made, plan, parameters=None, original=None):
     model = SimpleNamespace(
         normalised=made, original=original or made, components=[3], domain=plan.spec.domain,
-        method=plan.job.method, parameters=parameters or {}, local=plan.mechanism.randomises_records,
+        method=plan.job.method, parameters=parameters or {}, local=plan.mechanism.randomises_records, shares={},
     )  # fmt: skip
     model_form.check_mixtures(model)
 
@@ -116,7 +118,7 @@ def test_other_parameters_pass():
     check(*run("gaussian_input", POINTS["clusters"], 0.1, fit="naive"))
 
 
-NOISY = ("counts", "sums", "squares", "gradient", "sum")
+NOISY = ("counts", "sums", "squares", "gradient", "sum", "attributes")
 
 
 def changed(transcript, change):
@@ -140,6 +142,25 @@ def test_zeros_are_no_noisy_numbers(runs, method):
         transcripts.check_transcript(changed(release.transcript, np.zeros_like), plan)
 
 
+@pytest.mark.parametrize("method", CENTRAL)
+@pytest.mark.parametrize(
+    "change",
+    [
+        np.zeros_like,
+        lambda table: table + 2.0**33,
+        lambda table: table + STEP / 4,
+        lambda table: table[:-1],
+        lambda table: table * 0.0 + 400 / len(table),
+    ],
+)
+def test_a_table_of_attributes_has_its_noise(runs, method, change):
+    plan, _, release = runs[method]
+    entries = copy.deepcopy(release.transcript)
+    entries[-1:] = changed(entries[-1:], change)
+    with pytest.raises(UserError, match="do not publish it"):
+        transcripts.check_transcript(entries, plan)
+
+
 @pytest.mark.parametrize("method", ["noisy_grid", "noisy_tree", "dp_sgd", "output_noise"])
 def test_whole_numbers_are_no_noisy_numbers(runs, method):
     plan, _, release = runs[method]
@@ -151,7 +172,7 @@ def test_whole_numbers_are_no_noisy_numbers(runs, method):
 @pytest.mark.parametrize("method", ["noisy_grid", "noisy_tree", "noisy_moments", "tree_then_moments"])
 def test_counts_add_up_to_the_public_number_of_records(runs, method):
     plan, _, release = runs[method]
-    found = list(transcripts._noisy_numbers(release.transcript, plan))
+    found = list(transcripts._noisy_numbers(plan.entries(release.transcript), plan))
     noise_evidence.check_total(found, plan.spec.domain.rows, "model.json")
     with pytest.raises(UserError, match="do not add up to the 1,000,000 records"):
         noise_evidence.check_total(found, 1_000_000, "model.json")
@@ -172,7 +193,7 @@ def test_counts_add_up_to_the_public_number_of_records(runs, method):
 def test_numbers_beyond_all_records_and_noise_are_refused(runs, method):
     """Records in the leading digits, as large numbers with honest low digits."""
     plan, _, release = runs[method]
-    with pytest.raises(UserError, match="do not have the noise"):
+    with pytest.raises(UserError, match=r"do not have the noise|moments of one set of records"):
         transcripts.check_transcript(changed(release.transcript, lambda values: values + 2.0**33), plan)
 
 
@@ -263,7 +284,7 @@ def test_latitudes_are_no_noisy_counts(runs, method):
 def test_half_of_epsilon_is_refused_where_noise_dominates(method, parameters):
     """At half of ε a schedule may differ, so only the scale of the noise is doubled. False failure: below 1e-6."""
     plan, _, release = run(method, POINTS["clusters"], 0.02, **parameters)
-    noise = list(transcripts._noisy_numbers(list(release.transcript), plan))
+    noise = list(transcripts._noisy_numbers(plan.entries(release.transcript), plan))
     noise_evidence.check_noise(noise, "model.json")
     with pytest.raises(UserError, match="do not have the noise"):
         noise_evidence.check_noise([replace(each, scale=2 * each.scale) for each in noise], "model.json")
@@ -305,7 +326,7 @@ def test_a_whole_number_is_written_as_a_float(runs):
 
 def test_a_tree_has_no_spare_bits(runs):
     plan, _, release = runs["noisy_tree"]
-    [entry] = copy.deepcopy(release.transcript)
+    entry, table = copy.deepcopy(release.transcript)
     shape = TreeShape.unpacked(entry["roots"], entry["splits"])
     bits = sum(len(split) for split in shape.splits)
     content = bytearray(base64.b64decode(entry["splits"]))
@@ -315,7 +336,7 @@ def test_a_tree_has_no_spare_bits(runs):
         content.append(0)
     entry["splits"] = base64.b64encode(bytes(content)).decode()
     with pytest.raises(UserError, match="tree"):
-        transcripts.check_transcript([entry], plan)
+        transcripts.check_transcript([entry, table], plan)
 
 
 def _narrow(made):
@@ -363,7 +384,7 @@ def test_a_mixture_keeps_the_public_floor_and_box(method, change):
         ("dp_sgd", 0, "start"),
         ("output_noise", 0, "reference"),
         ("posterior_sample", 0, "reference"),
-        ("posterior_sample", -1, "draw"),
+        ("posterior_sample", -2, "draw"),
     ],
 )
 @pytest.mark.parametrize("change", BAD_MIXTURES)

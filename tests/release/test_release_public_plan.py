@@ -49,8 +49,8 @@ def _wide_domain():
 
 def test_synthetic_rows_have_the_same_bits_on_every_machine():
     """The rows of a known seed, to the last bit, and in parts of any size."""
-    rows = synthetic.sample_rows(MIXTURE, _wide_domain(), [], NAMES, 3000, "0f" * 16)
-    parts = list(synthetic._sample(MIXTURE, _wide_domain(), [], NAMES, 3000, "0f" * 16, 7))
+    rows = synthetic.sample_rows(MIXTURE, _wide_domain(), {}, NAMES, 3000, "0f" * 16)
+    parts = list(synthetic._sample(MIXTURE, _wide_domain(), {}, NAMES, 3000, "0f" * 16, 7))
     for name in NAMES:
         np.testing.assert_array_equal(rows[name], np.concatenate([part[name] for part in parts]))
     assert [value.hex() for value in rows["v1"][:3]] == KNOWN
@@ -63,7 +63,7 @@ def test_the_normal_quantile_is_accurate():
 
 def test_synthetic_rows_follow_the_mixture():
     """False alarm: 1e-6 for each of the tests."""
-    made = synthetic.sample_rows(MIXTURE, _wide_domain(), [], NAMES, 50_000, "5a" * 16)
+    made = synthetic.sample_rows(MIXTURE, _wide_domain(), {}, NAMES, 50_000, "5a" * 16)
     rows = np.column_stack([made[name] for name in NAMES])
     first = rows[:, 0] > 0
     assert stats.binomtest(int(first.sum()), 50_000, 0.3).pvalue > 1e-6

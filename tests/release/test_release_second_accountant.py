@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, seeded_randomness
-from privmix.privacy.accounting import Budget, account, gaussian_mu, nearby_events
+from privmix.privacy.accounting import Budget, account, compose_run, gaussian_mu, nearby_events
 from privmix.privacy.ledger import (
     Decomposition,
     Gaussian,
@@ -24,7 +24,6 @@ from privmix.privacy.ledger import (
     Selection,
 )
 from privmix.release import second_accountant
-from privmix.release.verify import recompute_claim
 
 NUMERICAL = 3e-3  # of δ, by which the lower bound may stay below the truth at the same ε
 SHIFTED = 5e-4  # of ε, by which it may come from the right
@@ -199,7 +198,7 @@ def test_the_claim_of_every_mechanism_is_accepted_and_refused_with_three_percent
     run = mechanism.fit if mechanism.trust == "central" else mechanism.privatise
     result = run(Records(clusters(300), {}, np.arange(300)), spec, Budget(1.5, 1e-6), rng)
     events, claim = nearby_events(result.events), result.claim
-    assert recompute_claim(events, claim.delta, mechanism.accountant) == claim
+    assert compose_run(events, claim.delta, mechanism.accountant) == claim
     assert second_accountant.exceeds(events, claim.delta, claim.epsilon) is None
     tight = claim.delta == 0 or account(events, claim.delta, "exact").epsilon > 0.99 * claim.epsilon
     less = [_less_noise(event, 0.97) for event in events]

@@ -126,7 +126,7 @@ def test_a_ledger_that_only_the_second_accountant_sees_through_is_refused(copied
 
     folder = _edited(copied, _understates_its_ledger)
     monkeypatch.setattr(verify, "_check_ledger", lambda *arguments: None)
-    monkeypatch.setattr(verify, "recompute_claim", lambda *arguments: Claim(1.0, 1e-6))
+    monkeypatch.setattr(verify, "compose_run", lambda *arguments: Claim(1.0, 1e-6))
     assert f"the second accountant ({second_accountant.NAME}) finds at least ε = " in _says(folder)
 
 
@@ -207,7 +207,7 @@ LEDGERS = [
 
 @pytest.mark.parametrize(("events", "theorem", "delta"), LEDGERS)
 def test_the_two_accountants_agree_where_ours_is_tight_and_theirs_is_never_larger(events, theorem, delta):
-    ours = verify.recompute_claim(list(events), delta, theorem).epsilon
+    ours = verify.compose_run(list(events), delta, theorem).epsilon
     theirs = second_accountant.epsilon(events, delta)
     assert theirs <= ours * (1 + second_accountant.TOLERANCE)
     if theorem == "exact" and not isinstance(events[0], Selection):
@@ -224,8 +224,8 @@ def test_the_second_accountant_notices_a_claim_that_is_too_small_by_one_percent(
 
 def test_the_epsilon_of_a_component_choice_is_added():
     mixed = [Selection("K", 0.1), Gaussian("m", 5.0)]
-    alone = verify.recompute_claim([Gaussian("m", 5.0)], 1e-6, "exact").epsilon
-    assert verify.recompute_claim(mixed, 1e-6, "exact").epsilon == pytest.approx(0.1 + alone)
+    alone = verify.compose_run([Gaussian("m", 5.0)], 1e-6, "exact").epsilon
+    assert verify.compose_run(mixed, 1e-6, "exact").epsilon == pytest.approx(0.1 + alone)
 
 
 @pytest.mark.parametrize("attributes", [1, 2, 3])

@@ -53,7 +53,7 @@ from privmix.audit.recording import (
 )
 from privmix.errors import UserError
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Reports, Spec
-from privmix.privacy.accounting import Budget, Claim, account, compose_after_selection, nearby_events
+from privmix.privacy.accounting import Budget, Claim, compose_run, nearby_events
 from privmix.privacy.ledger import (
     Decomposition,
     Event,
@@ -114,26 +114,14 @@ def combine_distances(event: Event, distances: Sequence[float]) -> float:
     return math.hypot(*distances) if isinstance(event, Gaussian | SampledGaussian) else sum(distances)
 
 
-def claim_of_events(events: Sequence[Event], mechanism: Mechanism, spec: Spec, delta: float) -> Claim:
-    """Return the claim of a mechanism for such events: by its theorem, after the choice of a number if any."""
-    kinds: tuple[type[Event], ...] = (RecordCount,) if spec.count_share else ()
-    if spec.candidates and not mechanism.chooses_components:
-        kinds = (*kinds, Selection)
-    choice = [event for event in events if isinstance(event, kinds)]
-    rest = [event for event in events if event not in choice]
-    total = account(nearby_events(rest), delta, mechanism.accountant)
-    return compose_after_selection(choice, total) if choice else total
-
-
-def claim_of_distances(
-    seen: Sequence[MeasuredDistance], mechanism: Mechanism, spec: Spec, delta: float
-) -> Claim:
+def claim_of_distances(seen: Sequence[MeasuredDistance], mechanism: Mechanism, delta: float) -> Claim:
     """Return the ε and δ that the measured distances between two worlds use together."""
     if not all(math.isfinite(each.distance) for each in seen):
         return Claim(math.inf, delta)
     moved = [each for each in seen if each.distance > 0]
     coarse = uses_grid([each.event for each in moved], mechanism)
-    return claim_of_events([_measured_event(each, coarse=coarse) for each in moved], mechanism, spec, delta)
+    events = [_measured_event(each, coarse=coarse) for each in moved]
+    return compose_run(nearby_events(events), delta, mechanism.accountant)
 
 
 def uses_grid(events: Sequence[Event], mechanism: Mechanism) -> bool:
@@ -256,7 +244,7 @@ def _check_ledger(
             f"{_count_labels(events)}; write each measurement into the ledger once.",
             "ledger",
         )
-    total = claim_of_events(events, mechanism, spec, budget.delta)
+    total = compose_run(nearby_events(events), budget.delta, mechanism.accountant)
     if total.epsilon > claim.epsilon * (1 + _slack(events, mechanism)) or total.delta > claim.delta:
         found.add(
             f"the ledger adds up to ε = {total.epsilon:.4g}, δ = {total.delta:.2g}, but ε = {claim.epsilon:.4g}, "
@@ -317,7 +305,7 @@ def _compare(
             return math.inf
         seen.append(MeasuredDistance(before.event, before.law, distance))
     _check_distances(mechanism, run.output.events, seen, unit, pair, found)
-    total, claim = claim_of_distances(seen, mechanism, pair.spec, budget.delta), run.output.claim
+    total, claim = claim_of_distances(seen, mechanism, budget.delta), run.output.claim
     if total.epsilon > claim.epsilon * (1 + _slack([each.event for each in seen], mechanism)):
         found.add(
             f"one {unit} ({pair.name}) uses ε = {total.epsilon:.4g} in {len(seen)} measurements together, but "

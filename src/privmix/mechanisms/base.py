@@ -7,11 +7,11 @@ only the reports. Everything else that a mechanism knows is public and is in `Sp
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pydantic.dataclasses
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from privmix.artefacts.clean import CleanData
@@ -241,7 +241,7 @@ class Release:
 
 
 class Mechanism:
-    """Base class of all mechanisms."""
+    """Base class of all mechanisms. `CentralMechanism` and `local.base.LocalMechanism` add what each kind shares."""
 
     __pydantic_fields__: ClassVar[dict[str, FieldInfo]]  # from `mechanism_dataclass`
     trust: ClassVar[Trust] = "central"
@@ -254,6 +254,16 @@ class Mechanism:
     max_coordinates: ClassVar[int | None] = None
     # Whether `fit_many` fits many subsets of the records together, faster than one by one.
     fits_together: ClassVar[bool] = False
+
+    @property
+    def table_share(self) -> float:
+        """The part of the budget for a table of attributes, measured after the mixture; 0 for no such table."""
+        return 0.0
+
+    @property
+    def only_gaussian(self) -> bool:
+        """Whether all measurements are Gaussian and compose exactly, so that a budget stands for μ-GDP."""
+        return False
 
     @property
     def accountant(self) -> Theorem:
@@ -277,3 +287,15 @@ class Mechanism:
     ) -> list[Release]:
         """Fit each subset of the records, given as a boolean mask (mechanisms that fit many subsets together)."""
         raise NotImplementedError(f"{type(self).__name__} fits one dataset after another")
+
+
+@mechanism_dataclass
+class CentralMechanism(Mechanism):
+    """`attribute_share`: the part of ε (of μ², if all noise is Gaussian) for all attributes of the dataset together."""
+
+    attribute_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+
+    @property
+    def table_share(self) -> float:
+        """The part of the budget for the attributes."""
+        return self.attribute_share

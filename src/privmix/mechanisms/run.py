@@ -24,9 +24,9 @@ from privmix.mechanisms.base import (
     exact_randomness,
     seeded_randomness,
 )
-from privmix.mechanisms.shared import component_choice
+from privmix.mechanisms.shared import attribute_counts, component_choice
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, Claim, account, claim_distance, compose_after_selection
+from privmix.privacy.accounting import Budget, Claim, account, claim_distance, compose_run
 from privmix.privacy.ledger import Event, Ledger, to_rows
 
 
@@ -41,7 +41,7 @@ def fit(
         assert isinstance(view, Records), "the number of reports is public"
         return _count_then_fit(mechanism, view, spec, budget, rng)
     if not spec.candidates or mechanism.chooses_components:
-        return mechanism.fit(view, spec, budget, rng)
+        return _fit_then_count(mechanism, view, spec, budget, rng)
     assert isinstance(view, Records), "local mechanisms choose the number of components themselves"
     ledger, price = Ledger(), spec.choice_share * budget.epsilon
     chosen = component_choice.choose_components(
@@ -54,8 +54,39 @@ def fit(
         ledger=ledger,
     )
     rest = replace(budget, epsilon=budget.epsilon - price)
-    release = mechanism.fit(view, spec.with_components(chosen.number), rest, rng)
-    return _prepend(release, ledger, {"components": chosen.number}, chosen.notes)
+    release = _fit_then_count(mechanism, view, spec.with_components(chosen.number), rest, rng)
+    return _prepend(release, ledger, {"components": chosen.number}, chosen.notes, budget, mechanism)
+
+
+def _fit_then_count(
+    mechanism: Mechanism, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness
+) -> Release:
+    """Fit the mixture, then measure the attributes of a central mechanism with the rest of the budget."""
+    plan = attribute_counts.make_plan(mechanism, spec, budget)
+    if plan is None:
+        return mechanism.fit(view, spec, budget, rng)
+    assert isinstance(view, Records), "reports have answers about attributes"
+    release, ledger, neighbours = (
+        mechanism.fit(view, spec, plan.left, rng),
+        Ledger(),
+        mechanism.relation(spec),
+    )
+    table = attribute_counts.measure(view, release.mixture, plan, spec, neighbours, rng.noise, ledger)
+    shares = attribute_counts.estimate_shares(
+        table,
+        release.mixture.weights,
+        spec.domain,
+        spec.domain.rows if neighbours.size_is_public else None,
+        plan.deviation(spec, neighbours),
+    )
+    events = [*release.events, *ledger.events]
+    return replace(
+        release,
+        events=events,
+        claim=compose_run(events, budget.delta, mechanism.accountant),
+        transcript=[*release.transcript, {"attributes": attribute_counts.to_text(table)}],
+        shares=shares,
+    )
 
 
 def _count_then_fit(
@@ -78,15 +109,23 @@ def _count_then_fit(
     )
     rest = replace(budget, epsilon=budget.epsilon - count_epsilon)
     release = fit(mechanism, records, spec.with_rows(rows), rest, rng)
-    return _prepend(release, ledger, {"rows": rows}, ())
+    return _prepend(release, ledger, {"rows": rows}, (), budget, mechanism)
 
 
-def _prepend(release: Release, ledger: Ledger, result: dict[str, Any], notes: Sequence[str]) -> Release:
+def _prepend(
+    release: Release,
+    ledger: Ledger,
+    result: dict[str, Any],
+    notes: Sequence[str],
+    budget: Budget,
+    mechanism: Mechanism,
+) -> Release:
     """Return the release with an earlier pure measurement in its ledger, its claim and its transcript."""
+    events = [*ledger.events, *release.events]
     return replace(
         release,
-        events=[*ledger.events, *release.events],
-        claim=compose_after_selection(ledger.events, release.claim),
+        events=events,
+        claim=compose_run(events, budget.delta, mechanism.accountant),
         transcript=[result, *release.transcript],
         notes=[*notes, *release.notes],
     )

@@ -301,13 +301,27 @@ def claim(events: Sequence[Event], budget: Budget, composition: Theorem) -> Clai
     return spent
 
 
-def compose_after_selection(choice: Sequence[Event], following: Claim) -> Claim:
-    """Return the claim of a pure selection and of the measurements that depend on it: their epsilons add up.
+ATTRIBUTE_COUNTS = "attribute counts"  # label of the measurement of attributes, the last of a run
 
-    This is basic composition, whichever theorem gave the claim of the measurements. Theorems that add up divergences
-    turn one small pure event into a large epsilon.
+
+def compose_run(events: Sequence[Event], delta: float, composition: Theorem) -> Claim:
+    """Return the claim of a whole run: measurements by the theorem of the mechanism, and what comes before and after.
+
+    Pure measurements that decide something (a number of components or of records) come before. Their ε is added (basic
+    composition): theorems that add up divergences turn one small pure event into a large ε. The measurement of
+    attributes comes after. If all measurements are Gaussian, exact composition covers it too. Otherwise its ε and δ
+    are added; it has half of δ if its noise is Gaussian (`mechanisms.shared.attribute_counts`).
     """
-    return Claim(account(choice, 0.0, "linear").epsilon + following.epsilon, following.delta)
+    deciding = [event for event in events if isinstance(event, DECIDING)]
+    tables = [event for event in events if event.label == ATTRIBUTE_COUNTS]
+    rest = [event for event in events if event not in deciding and event not in tables]
+    first = account(deciding, 0.0, "linear").epsilon
+    if not tables or (composition == "exact" and all(isinstance(e, Gaussian) for e in (*rest, *tables))):
+        total = account([*rest, *tables], delta, composition)
+        return Claim(first + total.epsilon, total.delta)
+    share = delta if is_pure(tables, "linear") else delta / 2
+    main, last = account(rest, share, composition), account(tables, share, "split")
+    return Claim(first + main.epsilon + last.epsilon, main.delta + last.delta)
 
 
 AFFORDABLE = 2e6  # points of a privacy-loss distribution: a few seconds

@@ -85,6 +85,19 @@ def counts(neighbours: Neighbours) -> Sensitivity:
     return Sensitivity(neighbours.difference(1.0, opposed=True), neighbours.difference(1.0, opposed=False))
 
 
+def attribute_counts(neighbours: Neighbours, *, attributes: int) -> Sensitivity:
+    """Return the sensitivity of (Σ_i γ_ik [c_ia = v])_kav: A (L1) and √A (L2) for A attributes, 2A and √(2A) replacing.
+
+    A record adds γ to one value of each attribute: L1 norm A, L2 norm √(A Σ γ_k²) ≤ √A, and no negative number.
+    """
+    if attributes < 1:
+        raise UserError(f"sensitivity of attribute counts: attributes = {attributes!r} must be at least 1.")
+    return Sensitivity(
+        neighbours.difference(float(attributes), opposed=True),
+        neighbours.difference(math.sqrt(attributes), opposed=False),
+    )
+
+
 def sums(neighbours: Neighbours, *, dimensions: int, radius: float = 1.0) -> Sensitivity:
     """Return the sensitivity of (Σ_i γ_ik z_ik)_k over all components together.
 

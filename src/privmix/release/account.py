@@ -40,6 +40,7 @@ LIMITS = (
     "their key.",
     "If no person id stayed the same, it takes records with changed values (rounded, moved, in other units), or with "
     "other columns from another file, for new ones.",
+    "Copies of a record within one file count as one record, unless person ids show whose they are.",
     "If only some releases have person ids, or they use different ids for the same persons, the sum per person can be "
     "too small.",
     "It charges too much if different records have the same numbers, different persons have the same id, persons have "

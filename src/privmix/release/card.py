@@ -247,8 +247,8 @@ def _synthetic(model: ReleasedModel) -> list[str]:
     attributes = [attribute.name for attribute in model.domain.attributes if attribute.name in made.columns]
     if attributes:
         lines.append(
-            f"{listing([f'`{name}`' for name in attributes])}: drawn from released shares, independently of the "
-            "coordinates and of each other. The rows show no relation between them."
+            f"{listing([f'`{name}`' for name in attributes])}: drawn from the released shares of each component. They "
+            "depend on the coordinates and on each other only as far as the components tell them apart."
         )
     if made.left_out:
         lines.append(

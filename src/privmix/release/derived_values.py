@@ -23,7 +23,7 @@ from privmix.mechanisms.central.posterior_sample import NoisyPosterior, Posterio
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local import adaptive_tree_response, tree_response
 from privmix.mechanisms.local.base import LocalMechanism
-from privmix.mechanisms.shared import component_choice, joint_moments
+from privmix.mechanisms.shared import attribute_counts, component_choice, joint_moments
 from privmix.mechanisms.shared.joint_moments import MomentMeasurement, Refinement, average_mixtures, m_step
 from privmix.mechanisms.shared.synopsis import Synopsis, SynopsisMechanism
 from privmix.mixture import deviation, gradient
@@ -36,6 +36,7 @@ from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Ledger
 from privmix.release.folder import MODEL, ReleasedModel
 from privmix.release.public_plan import PublicPlan
+from privmix.release.transcripts import attribute_table
 
 TOLERANCE = 1e-6  # relative, and 1e-9 absolute in the unit ball: the same computation on another machine
 WHOLE = r"(\d{1,6})"
@@ -45,7 +46,7 @@ Entry = dict[str, Any]
 
 def derive_mixture(model: ReleasedModel, plan: PublicPlan) -> Mixture | None:
     """Return the mixture in the unit ball that the transcript implies, or None if a random search lies between."""
-    entries = model.transcript[1:] if plan.chosen is not None else model.transcript
+    entries = plan.entries(model.transcript)
     mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
     if isinstance(mechanism, DpEm):
         return _em_mixture(mechanism, entries, spec, budget)
@@ -74,6 +75,28 @@ def check_mixture(model: ReleasedModel, plan: PublicPlan) -> bool:
                 f"{MODEL}: the {name} of the mixture do not follow from the transcript; do not publish it."
             )
     return True
+
+
+def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
+    """Compare the shares of attributes with those that the measured table implies."""
+    if plan.attributes is None:
+        return
+    table, neighbours = attribute_table(model.transcript[-1], plan), plan.mechanism.relation(plan.spec)
+    weights = np.array(model.normalised.weights)
+    derived = {}
+    if len(table) == len(weights):
+        derived = attribute_counts.estimate_shares(
+            table,
+            weights,
+            plan.spec.domain,
+            plan.spec.domain.rows if neighbours.size_is_public else None,
+            plan.attributes.deviation(plan.spec, neighbours),
+        )
+    same = list(derived) == list(model.shares)
+    if not same or not all(np.allclose(derived[name], model.shares[name], atol=1e-9) for name in derived):
+        raise UserError(
+            f"{MODEL}: the shares of attributes do not follow from the transcript; do not publish it."
+        )
 
 
 def _from_values(values: Entry) -> Mixture:
@@ -216,7 +239,7 @@ def _fits(form: re.Pattern[str], note: str, model: ReleasedModel) -> bool:
 
 def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     """Yield the notes that must be there, word for word."""
-    entries = model.transcript[1:] if plan.chosen is not None else model.transcript
+    entries = plan.entries(model.transcript)
     mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
     asked = plan.job.spec(model.domain)
     if asked.candidates:

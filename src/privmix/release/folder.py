@@ -23,8 +23,8 @@ from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 from privmix.release.closed_files import read_limited
 
-FORMAT: Literal[2] = (
-    2  # of `model.json`; 1 had no format number, no signature and no seed of the synthetic rows
+FORMAT: Literal[3] = (
+    3  # of `model.json`; 1 had no signature and no seed, 2 no shares of attributes by component
 )
 MODEL, CARD, PAGE = "model.json", "MODEL_CARD.md", "release.html"
 CHECKSUMS, SIGNATURE = "checksums", "signature"
@@ -94,7 +94,7 @@ class ReleasedModel(Artefact):
 
     sealed: ClassVar[bool] = False  # the file of checksums covers it
 
-    format: Literal[2]
+    format: Literal[3]
     notice: str
     made: datetime.date
     version: str
@@ -110,6 +110,7 @@ class ReleasedModel(Artefact):
     privacy: PrivacyStatement
     original: Gaussians  # in the units of the source
     normalised: Gaussians  # in the unit ball, as `domain.axes` map into it
+    shares: dict[str, list[list[float]]]  # attribute -> shares of its values in each component
     transcript: list[dict[str, Any]]  # all noisy values that were released
     proportions: list[Proportion]
     notes: list[str]

@@ -245,10 +245,11 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
         version=importlib.metadata.version("privmix"),
         original=Gaussians.of(mixture.restore(centre, scale)),
         normalised=Gaussians.of(mixture),
+        shares={name: values.tolist() for name, values in made.shares.items()},
         transcript=made.transcript,
         proportions=made.proportions,
         notes=made.notes,
-        synthetic=synthetic.describe(order.entry, made.proportions, order.rows),
+        synthetic=synthetic.describe(order.entry, made.shares, order.rows),
     )
 
 

@@ -82,12 +82,13 @@ def check_domain(model: ReleasedModel) -> None:
         ):
             raise UserError(f"{MODEL}: the map into the unit ball does not follow from the public bounds.")
     shared = {share.attribute for share in model.proportions}
-    known = {*(axis.name for axis in domain.axes), *shared}
+    known = {*(axis.name for axis in domain.axes), *model.shares}
     names = [*made.columns, *made.left_out]
     attributes = {attribute.name for attribute in domain.attributes}
     if set(made.columns) != known or len(set(names)) != len(names) or not attributes <= set(names):
         raise UserError(f"{MODEL}: the columns of the synthetic rows do not follow from the domain.")
-    if (model.proportions and not model.local) or not shared <= attributes or len(made.left_out) > 1000:
+    strange = bool(model.proportions) and (not model.local or shared != set(model.shares))
+    if strange or not set(model.shares) <= attributes or len(made.left_out) > 1000:
         raise UserError(f"{MODEL} states shares that its mechanism does not measure.")
     if domain.unit == "record" and (domain.persons is not None or domain.max_records_per_person != 1):
         raise UserError(f"{MODEL} states a number of persons or of their records, but protects records.")
@@ -107,6 +108,13 @@ def check_mixtures(model: ReleasedModel) -> None:
     weights, means = numbers(model.normalised.weights, size), numbers(model.normalised.means, size, d)
     covariances = numbers(model.normalised.covariances, size, d, d)
     check_components(weights, covariances, spec.floor)
+    for attribute in model.domain.attributes:
+        if attribute.name in model.shares:
+            shares = numbers(model.shares[attribute.name], size, len(attribute.values))
+            if shares.min() < 0 or not np.allclose(shares.sum(axis=1), 1, rtol=0, atol=1e-9):
+                raise UserError(
+                    f"{MODEL}: the shares of {attribute.name!r} are no distribution; do not publish it."
+                )
     naive = model.local and model.parameters.get("fit") == "naive"
     slack = 1e-9 * (spec.domain.upper - spec.domain.lower)
     inside = (means >= spec.domain.lower - slack) & (means <= spec.domain.upper + slack)

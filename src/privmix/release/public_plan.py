@@ -26,6 +26,8 @@ from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local.base import LocalMechanism
 from privmix.mechanisms.run import MechanismJob
+from privmix.mechanisms.shared import attribute_counts
+from privmix.mechanisms.shared.attribute_counts import AttributePlan
 from privmix.mechanisms.shared.reference import GRID_DIMENSIONS, ROUNDS
 from privmix.privacy.accounting import Budget, gaussian_mu
 from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
@@ -55,14 +57,20 @@ class PublicPlan:
 
     job: MechanismJob
     spec: Spec  # with the chosen number of components, if the choice was a measurement
-    budget: Budget  # that is left for the mechanism after the choice
+    budget: Budget  # that is left for the mechanism after the choice and without the attributes
     chosen: int | None  # the number of components that the choice measured
     events: tuple[Event, ...]  # the whole ledger
+    attributes: AttributePlan | None = None  # the measurement of attributes, if there is one
 
     @property
     def mechanism(self) -> Mechanism:
         """The mechanism with its parameters."""
         return self.job.mechanism
+
+    def entries(self, transcript: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the part of a transcript that the mechanism itself writes."""
+        last = len(transcript) - (self.attributes is not None)
+        return list(transcript[self.chosen is not None : last])
 
 
 def make_plan(model: ReleasedModel) -> PublicPlan:
@@ -77,12 +85,18 @@ def make_plan(model: ReleasedModel) -> PublicPlan:
         price = spec.choice_share * budget.epsilon
         events.append(Selection(CHOICE, price))
         spec, budget = spec.with_components(chosen), replace(budget, epsilon=budget.epsilon - price)
-    _check_length(job.mechanism, spec, len(model.transcript) - (chosen is not None))
+    attributes = attribute_counts.make_plan(job.mechanism, spec, budget)
+    if attributes is not None:
+        budget = attributes.left
+    others = (chosen is not None) + (attributes is not None)
+    _check_length(job.mechanism, spec, len(model.transcript) - others)
     try:
         events += mechanism_events(job.mechanism, spec, budget)
     except (MechanismFailure, ArithmeticError, AssertionError) as error:
         raise UserError(f"{MODEL}: {model.method} cannot run with these settings ({error}).") from error
-    return PublicPlan(job, spec, budget, chosen, tuple(events))
+    if attributes is not None:
+        events.append(attributes.event)
+    return PublicPlan(job, spec, budget, chosen, tuple(events), attributes)
 
 
 def _job(model: ReleasedModel) -> MechanismJob:

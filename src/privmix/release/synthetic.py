@@ -1,8 +1,8 @@
 """Synthetic rows: a function of the released model and of a published seed, in the columns and units of the source.
 
-Coordinates are drawn from the mixture and clipped to the public bounds. An attribute is drawn from its released shares,
-projected to a distribution, independently of all other columns, because the release holds no joint distribution. An
-attribute without released shares is left out, and so are person identifiers.
+A row draws its component first. Its coordinates are drawn from the Gaussian of the component and clipped to the public
+bounds, and each attribute from the released shares of the component. So columns depend on each other through the
+component. An attribute without released shares is left out, and so are person identifiers.
 
 The seed is safe to publish. Let M be the released model and S the seed: 128 bits that the operating system draws after
 M, independently of the records, of M and of all noise. The pair (M, S) is then a randomised function of M alone, and
@@ -17,7 +17,7 @@ order, which IEEE 754 rounds in one way. Library functions whose last digit diff
 import csv
 import math
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -26,21 +26,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from privmix.artefacts.domain import Domain
-from privmix.artefacts.fitted_model import Proportion
 from privmix.artefacts.io import to_arrow
 from privmix.catalog.entry import Entry
-from privmix.mechanisms.shared.synopsis import project_to_simplex
 from privmix.release.folder import Gaussians, ReleasedModel, Synthetic
 
 CHUNK = 1 << 16  # rows per write
 GROUP = 1 << 20  # rows in a group of the Parquet file
 
 Columns = dict[str, np.ndarray]
+Shares = Mapping[str, Sequence[Sequence[float]]]  # attribute -> shares of its values in each component
 
 
-def describe(entry: Entry, proportions: Sequence[Proportion], rows: int) -> Synthetic:
+def describe(entry: Entry, shares: Collection[str], rows: int) -> Synthetic:
     """Return a fresh seed, the columns of the synthetic rows in the order of the source, and the columns left out."""
-    known = {*entry.coordinates, *(share.attribute for share in proportions)}
+    known = {*entry.coordinates, *shares}
     return Synthetic(
         seed=secrets.token_hex(16),
         rows=rows,
@@ -52,38 +51,33 @@ def describe(entry: Entry, proportions: Sequence[Proportion], rows: int) -> Synt
 def sample_parts(model: ReleasedModel, size: int = CHUNK) -> Iterator[Columns]:
     """Yield the synthetic rows of a release, `size` rows at a time. The rows do not depend on `size`."""
     made = model.synthetic
-    yield from _sample(
-        model.original, model.domain, model.proportions, made.columns, made.rows, made.seed, size
-    )
+    yield from _sample(model.original, model.domain, model.shares, made.columns, made.rows, made.seed, size)
 
 
 def sample_rows(
     mixture: Gaussians,
     domain: Domain,
-    proportions: Sequence[Proportion],
+    shares: Shares,
     columns: Sequence[str],
     rows: int,
     seed: str,
 ) -> Columns:
     """Return all rows at once. `mixture` is in original units."""
-    [made] = _sample(mixture, domain, proportions, columns, rows, seed, rows)
+    [made] = _sample(mixture, domain, shares, columns, rows, seed, rows)
     return made
 
 
 def _sample(
     mixture: Gaussians,
     domain: Domain,
-    proportions: Sequence[Proportion],
+    shares: Shares,
     columns: Sequence[str],
     rows: int,
     seed: str,
     size: int,
 ) -> Iterator[Columns]:
-    shares = {
-        attribute.name: [share.estimate for share in proportions if share.attribute == attribute.name]
-        for attribute in domain.attributes
-    }
-    asked = [attribute for attribute in domain.attributes if shares[attribute.name]]
+    asked = [attribute for attribute in domain.attributes if attribute.name in shares]
+    bounds = {name: np.cumsum(np.array(rows), axis=1) for name, rows in shares.items()}
     weights = np.cumsum(mixture.weights)
     means, factors = np.array(mixture.means), np.array([cholesky(each) for each in mixture.covariances])
     dimensions = len(domain.axes)
@@ -101,9 +95,10 @@ def _sample(
                 values = values + factors[component, row, column] * normal[:, column]
             made[axis.name] = np.clip(values, axis.lower, axis.upper)
         for number, attribute in enumerate(asked, start=1 + dimensions):
-            bounds = np.cumsum(project_to_simplex(np.array(shares[attribute.name])))
             texts = np.array(attribute.values, dtype=object)
-            made[attribute.name] = texts[_choose(bounds, uniform[:, number])]
+            own = bounds[attribute.name][component]
+            above = (uniform[:, number, None] * own[:, -1:] >= own).sum(axis=1)
+            made[attribute.name] = texts[np.minimum(above, len(texts) - 1)]
         yield {name: made[name] for name in columns}
 
 

@@ -27,9 +27,10 @@ from privmix.mechanisms.shared import joint_moments
 from privmix.mixture import deviation, gradient
 from privmix.mixture.moments import upper_triangle
 from privmix.privacy import sensitivity
-from privmix.privacy.accounting import Budget, gaussian_mu
+from privmix.privacy.accounting import ATTRIBUTE_COUNTS, Budget, gaussian_mu
 from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
 from privmix.privacy.exact import STEP
+from privmix.privacy.ledger import Laplace
 from privmix.privacy.privtree import TreeShape
 from privmix.privacy.sensitivity import Neighbours
 from privmix.release.folder import MODEL
@@ -47,10 +48,9 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_numbe
 
     `any_number`: whether the number of records may differ from the public one, as in a rehearsal.
     """
-    entries = list(transcript)
-    if plan.chosen is not None:
-        entries = entries[1:]  # `public_plan` has read the choice of the number of components
-    measured = list(_noisy_numbers(entries, plan))
+    measured = list(_noisy_numbers(plan.entries(transcript), plan))
+    if plan.attributes is not None:
+        measured.append(_attribute_counts(transcript[-1], plan))
     check_noise(measured, MODEL)
     if plan.mechanism.relation(plan.spec).size_is_public and not any_number:
         check_total(measured, plan.spec.domain.rows, MODEL)
@@ -177,6 +177,27 @@ def _counts(value: Any, size: int) -> np.ndarray:
     counts = np.frombuffer(content, dtype="<f8")
     _demand(bool(np.isfinite(counts).all()), "finite counts")
     return _on_lattice(counts)
+
+
+def attribute_table(entry: Entry, plan: PublicPlan) -> np.ndarray:
+    """Return the table of components by values, which `attribute_counts` measures."""
+    values = sum(len(attribute.values) for attribute in plan.spec.domain.attributes)
+    content = _text_bytes(_only(entry, "attributes")["attributes"])
+    components, rest = divmod(len(content), 8 * values)
+    _demand(rest == 0 and 1 <= components <= plan.spec.n_components, "counts of each component and value")
+    return _counts(entry["attributes"], components * values).reshape(components, values)
+
+
+def _attribute_counts(entry: Entry, plan: PublicPlan) -> Noisy:
+    assert plan.attributes is not None
+    table, neighbours = attribute_table(entry, plan), plan.mechanism.relation(plan.spec)
+    scale = plan.attributes.deviation(plan.spec, neighbours)
+    number = len(plan.spec.domain.attributes)
+    most = number * most_records(plan.spec, neighbours)
+    if isinstance(plan.attributes.event, Laplace):
+        scale /= math.sqrt(2)
+        return Noisy(ATTRIBUTE_COUNTS, table.ravel(), scale, "laplace", False, 0.0, most, float(number))
+    return Noisy(ATTRIBUTE_COUNTS, table.ravel(), scale, "gaussian", False, 0.0, most, float(number))
 
 
 def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noisy:

@@ -28,16 +28,15 @@ from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE
 from privmix.errors import UserError
 from privmix.privacy.accounting import (
     Claim,
-    Theorem,
     account,
     claim_distance,
-    compose_after_selection,
+    compose_run,
     nearby_events,
 )
-from privmix.privacy.ledger import DECIDING, Event, from_rows, to_rows
+from privmix.privacy.ledger import from_rows, to_rows
 from privmix.release import card, page, second_accountant, signing, synthetic
 from privmix.release.closed_files import check_regular, is_same_file, open_parquet, read_text
-from privmix.release.derived_values import check_mixture, check_notes
+from privmix.release.derived_values import check_mixture, check_notes, check_shares
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
@@ -150,6 +149,7 @@ def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     check_transcript(model.transcript, plan, any_number=rehearsal)
     check_mixtures(model)
     derived = check_mixture(model, plan)
+    check_shares(model, plan)
     check_notes(model, plan)
     _check_synthetic(folder, model)
     if model.local:
@@ -280,7 +280,7 @@ def _check_claim(model: ReleasedModel) -> None:
     privacy = model.privacy
     events = from_rows(privacy.ledger)
     theorem: Any = privacy.accountant  # `account` refuses any other
-    ours = recompute_claim(nearby_events(events), privacy.budget_delta, theorem)
+    ours = compose_run(nearby_events(events), privacy.budget_delta, theorem)
     if abs(ours.epsilon - privacy.epsilon) > SAME * privacy.epsilon or ours.delta != privacy.delta:
         raise UserError(
             f"{MODEL} claims ε = {privacy.epsilon:.6g}, δ = {privacy.delta:g}, but its ledger adds up to "
@@ -310,13 +310,6 @@ def _same(first: float | None, second: float | None) -> bool:
     if first is None or second is None:
         return first is second
     return abs(first - second) <= SAME * second
-
-
-def recompute_claim(events: list[Event], delta: float, theorem: Theorem) -> Claim:
-    """Return the claim of a ledger. The ε of a private choice at its start is added to that of the rest."""
-    if isinstance(events[0], DECIDING) and len(events) > 1:
-        return compose_after_selection(events[:1], account(events[1:], delta, theorem))
-    return account(events, delta, theorem)
 
 
 class _Comparison(io.TextIOBase):
@@ -404,14 +397,14 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
     if not model.local:
         found.insert(
             5,
-            "All noisy numbers of the transcript lie on the lattice of releases, and are not smaller or more regular "
-            "than noise.",
+            "All noisy numbers of the transcript lie on the lattice of releases. Tests of their sizes, sums and digits "
+            "found no missing noise.",
         )
     else:
         found.insert(
             5,
-            "The reports have the columns and values of the mechanism, and are not less random than it makes them; "
-            "the shares follow from them.",
+            "The reports have the columns and values of the mechanism. Tests of how often each answer occurs, or of "
+            "the sizes of the numbers, found no missing noise.",
         )
     if mixture:
         found.insert(6, "The mixture follows from the transcript.")
@@ -428,8 +421,8 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
             "form was checked."
         )
     found.append(
-        "Not checked, because a folder cannot show it: that the noise was really drawn (invented numbers as large and "
-        "irregular as noise pass), and that public texts, bounds and names hold no records. This needs trust in the "
-        "signer."
+        "Not checked, because a folder cannot show it: that the noise was really drawn and independent (invented "
+        "numbers that pass the tests look the same), that the records are those of the stated unit, and that public "
+        "texts, bounds and names hold no records. This needs trust in the signer."
     )
     return tuple(found)

@@ -7,6 +7,7 @@ from typing import Any
 
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import PrivacyStatement
+from privmix.privacy.accounting import ATTRIBUTE_COUNTS
 from privmix.report.format import distance, listing, plain, three_digits
 
 ANSWER = "a_"  # label prefix of randomized response about an attribute
@@ -55,9 +56,15 @@ def claim(privacy: PrivacyStatement) -> str:
 def theorem(privacy: PrivacyStatement) -> str | None:
     """Describe in words how the measurements compose."""
     words = THEOREMS.get(privacy.accountant)
-    if words is None or not any(row["kind"] == "selection" for row in privacy.ledger):
-        return words
-    return f"{words} The ε of the private choice is added."
+    if words is None:
+        return None
+    if any(row["kind"] == "selection" for row in privacy.ledger):
+        words += " The ε of the private choice is added."
+    kinds = {row["kind"] for row in privacy.ledger}
+    tables = [row for row in privacy.ledger if row["label"] == ATTRIBUTE_COUNTS]
+    if tables and (privacy.accountant != "exact" or kinds != {"gaussian"}):
+        words += " The cost of the attribute counts is added."
+    return words
 
 
 def split(model: ModelFile) -> str | None:
@@ -67,6 +74,8 @@ def split(model: ModelFile) -> str | None:
         if row["label"].startswith(ANSWER):
             name = f"“{row['label'].removeprefix(ANSWER).replace('_', ' ')}”"
             spent[name] = spent.get(name, 0.0) + row["count"] * row["epsilon"]
+        elif row["label"] == ATTRIBUTE_COUNTS and row["kind"] == "laplace":
+            spent["the attributes"] = row["epsilon"]
     if not spent:
         return None
     whole, place = model.privacy.epsilon, "place" if _is_geographic(model) else "coordinates"

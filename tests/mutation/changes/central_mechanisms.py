@@ -2,6 +2,8 @@
 
 from changes.change import change
 from changes.places import (
+    ACCOUNTING,
+    ATTRIBUTE_COUNTS,
     BASE,
     CHOICE,
     DP_EM,
@@ -9,6 +11,7 @@ from changes.places import (
     NOISY_GRID,
     NOISY_MOMENTS,
     NOISY_TREE,
+    OF_ATTRIBUTE_COUNTS,
     OF_CHOICE,
     OF_EXACT_SUMS,
     OF_MOMENTS,
@@ -17,8 +20,12 @@ from changes.places import (
     OF_REPLAY,
     OF_STREAMS,
     REFINEMENT,
+    RELATION,
     RUNNING,
 )
+
+TABLE = f"{OF_ATTRIBUTE_COUNTS}::test_no_unit_moves_the_table_further_than_its_sensitivity"
+COST = f"{OF_ATTRIBUTE_COUNTS}::test_every_central_mechanism_measures_the_attributes_within_its_budget"
 
 MEAN = "self._mean(exact.sums[k] / counts[k], counts[k]) * counts[k]"
 SECOND = "self._second_moment(exact.squares[k] / counts[k], counts[k]) * counts[k]"
@@ -70,7 +77,47 @@ CHANGES = (
     change(
         "the choice is not in the ledger",
         f"{OF_CHOICE}::test_choice_and_fit_together_cost_the_budget",
-        (RUNNING, "events=[*ledger.events, *release.events]", "events=release.events"),
+        (RUNNING, "events = [*ledger.events, *release.events]", "events = release.events"),
+    ),
+    # The attributes of central mechanisms.
+    change(
+        "an attribute counts twice",
+        TABLE,
+        (ATTRIBUTE_COUNTS, "+= np.bincount(codes, own, size)", "+= 2 * np.bincount(codes, own, size)"),
+    ),
+    change(
+        "the noise covers one attribute of a record",
+        TABLE,
+        (
+            RELATION,
+            "neighbours.difference(float(attributes), opposed=True)",
+            "neighbours.difference(1.0, opposed=True)",
+        ),
+    ),
+    change(
+        "the table of attributes is not in the ledger",
+        COST,
+        (RUNNING, "events = [*release.events, *ledger.events]", "events = [*release.events]"),
+    ),
+    change(
+        "the attributes come on top of the budget",
+        COST,
+        (ATTRIBUTE_COUNTS, "math.sqrt(1 - share) * mu", "mu"),
+    ),
+    change(
+        "two measurements use the whole of delta",
+        f"{OF_ATTRIBUTE_COUNTS}::test_the_cost_of_a_run_adds_up",
+        (ACCOUNTING, 'is_pure(tables, "linear") else delta / 2', 'is_pure(tables, "linear") else delta'),
+    ),
+    change(
+        "an attribute is released without noise",
+        f"{OF_ATTRIBUTE_COUNTS}::test_the_noise_has_the_scale_of_the_sensitivity",
+        (ATTRIBUTE_COUNTS, "values, epsilon=plan.event.epsilon", "values, epsilon=1e9 * plan.event.epsilon"),
+    ),
+    change(
+        "the noise of attributes is 3 % too small",
+        f"{OF_ATTRIBUTE_COUNTS}::test_the_noise_has_the_scale_of_the_sensitivity",
+        (ATTRIBUTE_COUNTS, '"sensitivity": noise', '"sensitivity": 0.97 * noise'),
     ),
     # DP-EM.
     change(

@@ -34,7 +34,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, mechanism_dataclass
+from privmix.mechanisms.base import CentralMechanism, Randomness, Records, Release, Spec, mechanism_dataclass
 from privmix.mixture import em, kernel, standardised_moments
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Observations, Prior, estimate, symmetric_matrix
@@ -54,12 +54,17 @@ MOSTLY_NOISE = (
 
 
 @mechanism_dataclass
-class DpEm(Mechanism):
+class DpEm(CentralMechanism):
     """`noise`: llg (Laplace, Laplace, Gaussian) or ggg (all Gaussian) for weights, means and second moments."""
 
     noise: Literal["llg", "ggg"] = "ggg"
     composition: Composition = "exact"
     iterations: Annotated[int, Field(ge=1)] = 10
+
+    @property
+    def only_gaussian(self) -> bool:
+        """Whether all measurements are Gaussian and compose exactly."""
+        return self.noise == "ggg" and self.composition == "exact"
 
     @property
     def accountant(self) -> Theorem:

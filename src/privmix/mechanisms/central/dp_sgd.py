@@ -29,7 +29,7 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import (
-    Mechanism,
+    CentralMechanism,
     Randomness,
     Records,
     Release,
@@ -53,7 +53,7 @@ MOSTLY_NOISE = 1.0  # noise of a mean gradient, relative to an average weight
 
 
 @mechanism_dataclass
-class DpSgd(Mechanism):
+class DpSgd(CentralMechanism):
     """`batch`: average records per step; `clip`: C, or from the dimensions; `reference_share`: of μ², for the start."""
 
     steps: Annotated[int, Field(ge=1, le=100_000)] = 60

@@ -43,7 +43,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from privmix.mechanisms.base import Mechanism, Randomness, Records, Release, Spec, mechanism_dataclass
+from privmix.mechanisms.base import CentralMechanism, Randomness, Records, Release, Spec, mechanism_dataclass
 from privmix.mechanisms.shared.joint_moments import Refinement, predicted_loss, refine
 from privmix.mixture import em
 from privmix.mixture.model import Mixture
@@ -92,10 +92,15 @@ class Schedule:
 
 
 @mechanism_dataclass
-class NoisyMoments(Mechanism):
+class NoisyMoments(CentralMechanism):
     """`iterations`: T, the number of measurements; if not set, it is chosen from public values."""
 
     iterations: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def only_gaussian(self) -> bool:
+        """All measurements are Gaussian."""
+        return True
 
     @property
     def accountant(self) -> Theorem:

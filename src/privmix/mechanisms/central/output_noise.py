@@ -30,7 +30,7 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import (
-    Mechanism,
+    CentralMechanism,
     Randomness,
     Records,
     Release,
@@ -54,12 +54,17 @@ LEAST_VARIANCE = 0.05  # of a noisy covariance, relative to the reference's
 
 
 @mechanism_dataclass
-class OutputNoise(Mechanism):
+class OutputNoise(CentralMechanism):
     """`blocks`: M, or from public values; `radius`: R; `reference_share`: the part of μ² for the reference."""
 
     blocks: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     radius: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     reference_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+
+    @property
+    def only_gaussian(self) -> bool:
+        """All measurements are Gaussian."""
+        return True
 
     @property
     def accountant(self) -> Theorem:

@@ -39,7 +39,7 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import (
-    Mechanism,
+    CentralMechanism,
     Randomness,
     Records,
     Release,
@@ -62,13 +62,18 @@ TAILS = (0.025, 0.975)
 
 
 @mechanism_dataclass
-class PosteriorSample(Mechanism):
+class PosteriorSample(CentralMechanism):
     """`samples`: number of draws; `released`: the published mixture, the posterior mean or one draw."""
 
     iterations: Annotated[int, Field(ge=1, le=1000)] = 5
     samples: Annotated[int, Field(ge=0, le=10_000)] = 20
     released: Literal["mean", "draw"] = "mean"
     reference_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+
+    @property
+    def only_gaussian(self) -> bool:
+        """All measurements are Gaussian."""
+        return True
 
     @property
     def accountant(self) -> Theorem:

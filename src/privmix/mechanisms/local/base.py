@@ -177,7 +177,14 @@ class LocalMechanism(Mechanism):
         fitted = self.model(CoordinateReports(own, view.asked), spec, plan, rng.search)
         shares = attributes.proportions(view.columns, spec.domain, plan.attribute_epsilon, plan.per_person)
         notes = [*fitted.notes, *self.remarks(view.events, spec, plan)]
-        return Release(fitted.mixture, view.events, view.claim, proportions=shares, notes=notes)
+        return Release(
+            fitted.mixture,
+            view.events,
+            view.claim,
+            proportions=shares,
+            notes=notes,
+            shares=attributes.independent_shares(shares, fitted.mixture.n_components),
+        )
 
 
 def expected_units(domain: Domain) -> int:

@@ -5,12 +5,13 @@ shares of the values are estimated without bias, from the reports only. Each sha
 and Chebyshev's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from privmix.artefacts.domain import Attribute, Domain
 from privmix.artefacts.fitted_model import Proportion
+from privmix.mechanisms.shared.synopsis import project_to_simplex
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.oracles import GeneralizedResponse, exact_interval, intervals
@@ -47,6 +48,16 @@ def proportions(
             attribute, _oracle(attribute, epsilon), columns[PREFIX + attribute.name], per_person
         )
     ]
+
+
+def independent_shares(estimates: Sequence[Proportion], components: int) -> dict[str, np.ndarray]:
+    """Return the same shares for each component, (K, V): the estimates of an attribute, as a distribution."""
+    found: dict[str, list[float]] = {}
+    for each in estimates:
+        found.setdefault(each.attribute, []).append(each.estimate)
+    return {
+        name: np.tile(project_to_simplex(np.array(values)), (components, 1)) for name, values in found.items()
+    }
 
 
 def _oracle(attribute: Attribute, epsilon: float) -> GeneralizedResponse:

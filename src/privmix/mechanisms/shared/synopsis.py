@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import (
-    Mechanism,
+    CentralMechanism,
     Randomness,
     Records,
     Release,
@@ -101,7 +101,7 @@ class Synopsis:
 
 
 @mechanism_dataclass
-class SynopsisMechanism(Mechanism):
+class SynopsisMechanism(CentralMechanism):
     """Measures a synopsis and nothing else. `searches`: restarts of the fit, which cost no privacy."""
 
     chooses_components: ClassVar[bool] = True
