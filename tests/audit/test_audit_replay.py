@@ -133,7 +133,7 @@ class ForgetsT(type(make_mechanism("dp_em"))):
 
 def test_forgotten_iterations_are_found_in_the_ledger_and_in_the_distances(monkeypatch):
     _claiming(monkeypatch)
-    verdict = _verdict(ForgetsT(iterations=20), relation="add_remove")
+    verdict = _verdict(ForgetsT(iterations=20, attribute_share=0), relation="add_remove")
     _found(verdict, "the ledger adds up to ε =")
     _found(verdict, "measurements together, but ε = 1 is claimed")
     assert verdict.used > 1.5
@@ -163,7 +163,7 @@ class Boasts(type(make_mechanism("dp_em"))):
 
 
 def test_a_claim_below_the_ledger_is_found():
-    _found(_verdict(Boasts()), "the ledger adds up to ε = 1, δ = 1e-06, but ε = 0.5")
+    _found(_verdict(Boasts(attribute_share=0)), "the ledger adds up to ε = 1, δ = 1e-06, but ε = 0.5")
 
 
 class Leaks(type(make_mechanism("dp_em"))):
@@ -258,7 +258,7 @@ def test_a_number_of_measurements_that_depends_on_the_records_is_found():
             corner = int((view.points[:, 0] > 0.7).sum())
             return super(Stops, dataclasses.replace(self, iterations=3 + corner)).fit(view, spec, budget, rng)
 
-    _found(_verdict(Stops()), "there are fewer measurements")
+    _found(_verdict(Stops(attribute_share=0)), "there are fewer measurements")
 
 
 class Repeats(SeededNoise):

@@ -20,8 +20,8 @@ the same randomness (see `bounds`).
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from privmix.audit.recording import (
     repeat_run,
     replay_pair,
 )
-from privmix.mechanisms.base import Mechanism, Randomness, Release, Reports
+from privmix.mechanisms.base import CentralMechanism, Mechanism, Randomness, Release, Reports
 from privmix.privacy.accounting import Budget, Claim, account, claim_distance
 from privmix.privacy.hypothesis_testing import PairedScores, paired_auc
 from privmix.privacy.ledger import Gaussian
@@ -144,7 +144,7 @@ def _output_numbers(output: Release | Reports | None) -> RunNumbers:
         return []
     return [
         flatten_numbers(part)
-        for part in (output.mixture, output.proportions, output.transcript, output.notes)
+        for part in (output.mixture, output.shares, output.proportions, output.transcript, output.notes)
     ]
 
 
@@ -153,6 +153,10 @@ MAIN = 0.8  # share of alpha for the likelihood ratio with the theorem that fits
 PILOT, TRAINING = 100, 10  # one extra run per this many runs, to choose the pair and to train
 CHEAP = 2  # all runs are complete if a complete run costs at most this many stopped runs
 COMPLETE = 30  # otherwise one run in this many is complete
+WITHOUT_ATTRIBUTES = (
+    "The attribute counts were not attacked in the game, because an expensive search precedes them. "
+    "The replay covers them."
+)
 EFFORT = 10_000  # function calls that a run of each world may cost; more expensive runs are played less often
 
 
@@ -176,8 +180,9 @@ def play_game(
 ) -> GameResult:
     """Play the game with `runs` runs of each world, or fewer if they are expensive.
 
-    `games` is the number of games in the audit, for the correction. Equal numbers must give equal randomness, or always
-    independent randomness.
+    If an expensive search precedes the measurement of attributes, the game is played without attributes, with the whole
+    budget for the coordinates. `games` is the number of games in the audit, for the correction. Equal numbers must give
+    equal randomness, or always independent randomness.
     """
     first = pairs[0]
     tried = [
@@ -189,6 +194,10 @@ def play_game(
     gaussian = all(isinstance(entry.event, Gaussian) for each in tried for entry in each.recording.entries)
     table = GameRunner(mechanism, budget, randomness, max(len(each.recording.entries) for each in tried))
     plan = _plan(table, pairs[0], runs)
+    if plan.runs < FEWEST_RUNS and isinstance(mechanism, CentralMechanism) and mechanism.attribute_share:
+        alone = replace(cast(Any, mechanism), attribute_share=0.0)
+        played = play_game(alone, pairs, budget, randomness, runs, games)
+        return replace(played, notes=[*played.notes, WITHOUT_ATTRIBUTES])
     if plan.runs < FEWEST_RUNS:
         return GameResult(claim, 0, [], [plan.note])
     pilot = range(1, 1 + max(3, plan.runs // PILOT))
