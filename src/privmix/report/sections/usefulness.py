@@ -43,12 +43,12 @@ class UsefulnessRow:
 
 @dataclass(frozen=True)
 class NumberRow:
-    """Real and synthetic statistics of one column, in its unit; empty for a category."""
+    """The distance of one column, and the statistics of real and synthetic rows in its unit."""
 
     name: str
     distance: str
     sample_distance: str
-    values: tuple[tuple[str, str], ...]  # (real, synthetic) mean, standard deviation and quantiles
+    tables: tuple[tuple[str, tuple[str, ...]], ...]  # which rows; mean, standard deviation and quantiles
 
 
 @dataclass(frozen=True)
@@ -299,17 +299,22 @@ def _pictures(
 
 def _number_row(domain: Domain, column: ColumnComparison, sample: float, sensitive: bool) -> NumberRow:
     axis = next((axis for axis in domain.axes if axis.name == column.name), None)
-    values: tuple[tuple[str, str], ...] = ()
-    if axis and column.real_numbers and column.synthetic_numbers:
-        real, made = (
-            [numbers.mean, numbers.standard_deviation, *numbers.quantiles]
-            for numbers in (column.real_numbers, column.synthetic_numbers)
+    given = {"synthetic": column.synthetic_numbers}
+    if not sensitive:
+        given = {"held-out": column.real_numbers, **given}
+    tables = tuple(
+        (
+            rows,
+            tuple(
+                in_unit(value, axis)
+                for value in (numbers.mean, numbers.standard_deviation, *numbers.quantiles)
+            ),
         )
-        values = tuple(
-            ("" if sensitive else in_unit(a, axis), in_unit(b, axis)) for a, b in zip(real, made, strict=True)
-        )
+        for rows, numbers in given.items()
+        if axis and numbers
+    )
     name = spoken(column.name) + (f" ({axis.unit})" if axis and axis.unit else "")
-    return NumberRow(name, decimals(column.distance, 2), decimals(sample, 2), values)
+    return NumberRow(name, decimals(column.distance, 2), decimals(sample, 2), tables)
 
 
 def _pair_row(pair: PairComparison, sample: float, sensitive: bool) -> PairRow:
