@@ -7,7 +7,7 @@ from scipy.stats import contingency
 
 from privmix.evaluate import usefulness
 from privmix.evaluate.clusters import cluster_cost, fit_centres
-from privmix.evaluate.prediction import predict_outcome
+from privmix.evaluate.prediction import PENALTY, fit_logistic, predict_outcome
 from privmix.evaluate.table import (
     CategoryColumn,
     NumberColumn,
@@ -201,5 +201,11 @@ def test_prediction_equals_logistic_regression_of_scikit_learn():
     found = predict_outcome(Table(columns, train.values), Table(columns, test.values), "smoker")
     inputs = [np.column_stack([each.values["age"], each.values["height"]]) for each in (train, test)]
     inputs = [(each - inputs[0].mean(axis=0)) / inputs[0].std(axis=0) for each in inputs]
-    other = linear_model.LogisticRegression(C=1e3).fit(inputs[0], train.values["smoker"])
+    other = linear_model.LogisticRegression(C=1 / (500 * PENALTY), tol=1e-8).fit(
+        inputs[0], train.values["smoker"]
+    )
+    with_constant = np.column_stack([np.ones(500), inputs[0]])
+    assert fit_logistic(with_constant, train.values["smoker"] == 1)[1:] == pytest.approx(
+        other.coef_[0], rel=0.01
+    )
     assert found["outcome_accuracy"] == pytest.approx(other.score(inputs[1], test.values["smoker"]), abs=0.01)
