@@ -244,7 +244,10 @@ def _left_out(compared: Sequence[tuple[Outcome, Usefulness]]) -> str | None:
         if names:
             models = "The models do" if alike else f"The models of {listing(list(dict.fromkeys(who)))} do"
             sentences.append(f"{models} not describe {listing([f'“{spoken(name)}”' for name in names])}.")
-    return f"{' '.join(sentences)} These columns are not compared." if sentences else None
+    if not sentences:
+        return None
+    advice = "" if alike else " Compare means only between rows with equally many columns."
+    return f"{' '.join(sentences)} These columns are not compared.{advice}"
 
 
 def _outcome(name: str | None, info: Usefulness) -> str | None:
