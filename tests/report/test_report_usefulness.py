@@ -9,6 +9,7 @@ import made_up_run
 import pytest
 from made_up_run import CHECKINS, SURVEY, MadeUpData
 
+from privmix.report.goal import describe_choice, goal_metric
 from privmix.report.results import Results
 from privmix.report.run import RunResults
 from privmix.report.sections import usefulness
@@ -135,3 +136,54 @@ def test_the_section_stands_on_the_page(rendered):
     assert f"Made-up {CHECKINS.name}" in words
     assert "All columns of checkins" in words
     assert re.search("latitude \\(degree\\) 0.\\d\\d 0.\\d\\d held-out −?[0-9]", words)
+
+
+def with_goal(run, goal):
+    return replace(run, settings=run.settings.model_copy(update={"goal": goal}))
+
+
+@pytest.mark.parametrize(("goal", "metric"), [("table", "table_mean_pair_tv"), ("clusters", "table_nicv")])
+def test_the_goal_decides_which_mechanism_is_recommended(loaded, goal, metric):
+    run, results = loaded
+    frame = results.frame.copy()
+    chosen = (frame["metric"] == metric) & (frame["mechanism"] == "dp_em_linear") & (frame["epsilon"] == 1.0)
+    frame.loc[chosen, "value"] = 0.0
+    by_density, by_goal = (answers(with_goal(run, each), Results(frame))[0] for each in ("density", goal))
+    assert by_density.mechanism == "dp_em_exact"
+    assert by_goal.mechanism == "dp_em_linear"
+    assert f"the best for {goal}" in by_goal.headline.replace("tables", "table")
+    assert by_goal.choice[0].startswith(f"`goal` is {goal}, so ")
+    assert "real sample: " in by_goal.choice[0]
+    recommended = usefulness.build(with_goal(run, goal), Results(frame)).datasets[0].recommended
+    assert recommended.mechanism == "dp_em_linear"
+
+
+def test_for_tables_a_model_that_lacks_columns_comes_after_complete_ones(loaded):
+    run, results = loaded
+    infos = {outcome.mechanism: outcome for outcome in run.of("checkins") if outcome.epsilon == 1.0}
+    short = infos["dp_em_linear"].scores_info
+    whole = short.usefulness.synthetic
+    less = short.usefulness.model_copy(
+        update={"synthetic": whole.model_copy(update={"columns": whole.columns[:2]})}
+    )
+    outcomes = tuple(
+        replace(each, scores_info=short.model_copy(update={"usefulness": less}))
+        if each is infos["dp_em_linear"]
+        else each
+        for each in run.outcomes
+    )
+    frame = results.frame.copy()
+    chosen = (frame["metric"] == "table_mean_pair_tv") & (frame["mechanism"] == "dp_em_linear")
+    frame.loc[chosen, "value"] = 0.0
+    found = answers(with_goal(replace(run, outcomes=outcomes), "table"), Results(frame))
+    assert found[0].mechanism == "dp_em_exact"
+
+
+def test_without_comparisons_the_likelihood_decides(loaded):
+    run, results = loaded
+    run = with_goal(run, "clusters")
+    bare = Results(results.frame[~results.frame["metric"].str.startswith("table_")])
+    assert goal_metric(run, bare, "checkins") == "holdout_gap"
+    best = next(each for each in run.of("checkins") if each.mechanism == "dp_em_exact")
+    assert "the held-out likelihood decides" in describe_choice(run, bare, best, "holdout_gap")
+    assert answers(run, bare)[0].mechanism == "dp_em_exact"
