@@ -87,6 +87,7 @@ def test_the_warning_needs_a_good_likelihood_and_a_poor_table(loaded):
     assert warned.warning.startswith(
         "Good likelihood, poor table: where marked, dp_em_exact keeps at least 90\u00a0%"
     )
+    assert "of dp_em_exact at ε = 10, " in warned.warning
     assert "A larger ε does not help" not in warned.warning
     frame.loc[excess & (frame["mechanism"] == "non_private"), "value"] = 0.2
     assert "A larger ε does not help" in usefulness.build(run, Results(frame)).datasets[0].warning

@@ -206,16 +206,17 @@ def _warning(compared: Sequence[tuple[Outcome, Usefulness]], poor: Sequence[Usef
     names = list(dict.fromkeys(row.mechanism for row in poor if row.mechanism))
     keys = {(row.mechanism, row.epsilon) for row in poor}
     worst = max(
-        (_excess(info), outcome.mechanism)
+        (_excess(info), outcome.mechanism, outcome.epsilon)
         for outcome, info in compared
         if (outcome.mechanism, outcome.epsilon) in keys
     )
-    (_, what, mine, sample), mechanism = worst
+    (_, what, mine, sample), mechanism, epsilon = worst
+    whose = f"{mechanism} at ε = {plain(epsilon)}" if math.isfinite(epsilon) else mechanism
     keep = "keeps" if len(names) == 1 else "keep"
     sentence = (
         f"Good likelihood, poor table: where marked, {listing(names)} {keep} at least {percent(GOOD_SHARE)} of the "
         f"utility, but a column or pair of the synthetic rows is more than {plain(EXCESS)} further from held-out "
-        f"records than a real sample (worst: {what} of {mechanism}, {decimals(mine, 2)} against {decimals(sample, 2)})."
+        f"records than a real sample (worst: {what} of {whose}, {decimals(mine, 2)} against {decimals(sample, 2)})."
     )
     if any(not math.isfinite(row.epsilon) for row in poor):
         sentence += " A larger ε does not help: the non-private mixture has the same flaw."
