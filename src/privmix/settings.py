@@ -126,6 +126,7 @@ class ComponentChoiceSettings(SettingsModel):
 
 
 Components = Annotated[int, Field(ge=1)] | Literal["auto"]
+Goal = Literal["density", "table", "clusters"]
 
 
 class Settings(SettingsModel):
@@ -157,6 +158,11 @@ class Settings(SettingsModel):
     )
     component_choice: ComponentChoiceSettings = ComponentChoiceSettings()
     master_seed: int = Field(default=0, ge=0, description="Seed of all random streams of a benchmark.")
+    goal: Goal = Field(
+        default="density",
+        description="What the recommended mechanism is best for: density (held-out likelihood), table (distances of "
+        "synthetic rows) or clusters (cost of k-means centres, NICV).",
+    )
     evaluation: EvaluationSettings = EvaluationSettings()
     audit: AuditSettings = AuditSettings()
     release: ReleaseSettings = ReleaseSettings()

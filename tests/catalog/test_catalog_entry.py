@@ -92,6 +92,11 @@ def test_the_file_must_have_the_name_of_its_entry(tmp_path: Path):
         ("bound_reason: a share, ", "", "columns.0: column 'x' needs bound_reason"),
         (
             "coordinates: [x]",
+            "coordinates: [x]\noutcome: x",
+            "outcome names 'x', which is not in attributes",
+        ),
+        (
+            "coordinates: [x]",
             "coordinates: [y]",
             "coordinates names 'y', which is not a column of type number",
         ),

@@ -26,7 +26,7 @@ OTHER_SECTIONS = {
     "name": "spots", "title": "Spots", "description": "Spots on a map.", "keywords": ["spots"],
     "licence": {"spdx": "MIT"}, "citation": "Spotters, 2020.", "homepage": "https://example.org",
     "source": {"kind": "file", "path": "spots"}, "reader": {"format": "csv"}, "coordinates": ["lon", "lat"],
-    "attributes": [], "privacy": ADD_REMOVE, "expected": {"rows": 400}, "visibility": "sensitive",
+    "attributes": [], "outcome": "night", "privacy": ADD_REMOVE, "expected": {"rows": 400}, "visibility": "sensitive",
     "isolated": ["p1"], "caveats": ["Few spots."],
 }  # fmt: skip
 

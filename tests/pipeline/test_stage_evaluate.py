@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from making import clusters, make_domain, write_clean
 
-from privmix.artefacts.io import read_json, read_table
+from privmix.artefacts.io import parse_metadata, read_json, read_table
 from privmix.artefacts.model import ModelFile
+from privmix.artefacts.scores import ScoresInfo
 from privmix.pipeline.stages import evaluate, fit
 
 SHARED = ["--mechanism", "m", "--parameters", json.dumps({"method": "noisy_tree"}), "--components", "3",
@@ -40,3 +41,25 @@ def test_epsilon_and_delta_of_a_row_are_those_of_the_budget(made):
 def test_likelihood_and_attacks_stand_in_one_file(made):
     metrics = set(made[1]["metric"].to_pylist())
     assert {"seconds_fit", "holdout_loglik", "train_loglik", "mia_loss_auc", "attribute_advantage"} <= metrics
+
+
+def test_synthetic_rows_of_each_replicate_are_compared_with_held_out_records(made):
+    model, scores = made
+    info = parse_metadata(scores, ScoresInfo, "scores.parquet")
+    rows = list(
+        zip(
+            scores["replicate"].to_pylist(),
+            scores["metric"].to_pylist(),
+            scores["value"].to_pylist(),
+            strict=True,
+        )
+    )
+    worst = {number: value for number, metric, value in rows if metric == "table_worst_pair_tv"}
+    assert set(worst) == {fitted.replicate for fitted in model.models}
+    assert worst[0] == info.usefulness.synthetic.worst_pair.distance
+    assert (
+        info.usefulness.real_sample.worst_pair.distance == info.usefulness.real_metrics["table_worst_pair_tv"]
+    )
+    assert {"table_worst_excess", "table_nicv", "table_sliced_wasserstein"} <= {
+        metric for _, metric, _ in rows
+    }

@@ -15,13 +15,14 @@ import pyarrow as pa
 import yaml
 
 from privmix.artefacts.audit import AuditFile, EpsilonBound
-from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
+from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema, read_clean
 from privmix.artefacts.domain import Attribute, Axis, Domain
 from privmix.artefacts.fitted_model import FittedModel, Proportion
 from privmix.artefacts.io import write_json, write_table
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, PrivacyStatement, ReplayVerdict
 from privmix.artefacts.scores import RESULT_SCHEMA, ScoresInfo
+from privmix.pipeline.usefulness import Panel, score_usefulness
 from privmix.report.results import Results, collect
 from privmix.report.run import RunResults
 
@@ -352,6 +353,15 @@ def _write_job(
         failure=failure,
     )
     write_json(root / f"data/models/{data.name}/{name}/eps-{epsilon:g}.json", model)
+    tables = score_usefulness(
+        model,
+        read_clean(root / f"data/clean/{data.name}.parquet"),
+        Panel(3),
+        np.random.default_rng(5),
+        lambda replicate: np.random.default_rng([6, replicate]),
+    )
+    for replicate, measured in tables.metrics.items() if tables else ():
+        rows += [{**shown, "replicate": replicate, "metric": m, "value": v} for m, v in measured.items()]
     x = np.geomspace(0.001, 1, 60)
     info = ScoresInfo(
         **{key: shown[key] for key in ("dataset", "mechanism", "method", "trust", "epsilon", "delta")},
@@ -360,6 +370,7 @@ def _write_job(
         lira_roc=[(float(a), float(a ** (0.98 if private else 0.4))) for a in x]
         if not fails and "mia_lira_auc" in _attacks(method, epsilon)
         else [],
+        usefulness=tables.info if tables else None,
         worst_person=PERSON if data.isolated and not fails else None,
         notes=[] if data.rows >= 2000 else ["160 held-out records are too few for a rate of 0.001."],
         failure=failure,
@@ -439,5 +450,6 @@ def _model(
         means=means.tolist(),
         covariances=covariances.tolist(),
         seconds=0.4,
+        shares={"at_night": [[0.7, 0.3]] * len(means)} if data.attribute and method == "dp_em" else {},
         proportions=proportions,
     )

@@ -54,7 +54,8 @@ TERMS = (
     "ε", "δ", "unit", "relation", "sensitivity", "composition", "central", "local", "gap", "utility kept", "ROC",
     "AUC", "TPR, FPR", "loss attack", "shadow models", "LiRA", "RMIA", "advantage", "isolated person", "audit", "game",
     "lower bound on ε", "replay", "replicate", "ledger", "post-processing", "measurement", "curator", "claim",
-    "worst-record attack", "best non-private model", "surely, at least", "frequency oracle",
+    "worst-record attack", "best non-private model", "surely, at least", "frequency oracle", "real sample",
+    "Kolmogorov-Smirnov distance", "total variation", "NICV",
 )  # fmt: skip
 
 

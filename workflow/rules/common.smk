@@ -150,6 +150,12 @@ def shadow_arguments(wildcards):
     return ["--shadows", number, "--shadow-records", most]
 
 
+def outcome_arguments(wildcards):
+    """Return the attribute that the entry declares as outcome, or nothing."""
+    outcome = PLAN.entries[wildcards.dataset].outcome
+    return [] if outcome is None else ["--outcome", outcome]
+
+
 def release_arguments(wildcards):
     """Return the arguments of a release: mechanism and spending limits, but no seed and no replicates."""
     settings = PLAN.settings

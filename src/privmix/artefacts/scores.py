@@ -8,6 +8,7 @@ from pydantic import Field
 
 from privmix.artefacts.io import Artefact, to_arrow
 from privmix.artefacts.privacy_statement import Trust
+from privmix.artefacts.usefulness import Usefulness
 
 RESULT_SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("dataset", "mechanism", "method", "trust")]
@@ -31,6 +32,7 @@ class ScoresInfo(Artefact):
     roc: list[tuple[float, float]]  # (false-positive rate, true-positive rate), loss attack, first replicate
     # The same for LiRA, pooled over all shadow models as targets.
     lira_roc: list[tuple[float, float]] = Field(default_factory=list)
+    usefulness: Usefulness | None = None
     worst_person: str | None = None
     notes: list[str] = Field(default_factory=list)
     failure: str | None = None

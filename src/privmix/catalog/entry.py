@@ -170,6 +170,10 @@ class Entry(CatalogModel):
     columns: tuple[Column, ...] = Field(min_length=1)
     coordinates: tuple[str, ...] = Field(min_length=1)
     attributes: tuple[str, ...] = ()
+    outcome: str | None = Field(
+        default=None,
+        description="Attribute to predict from the other columns; the report tests predictions from synthetic rows.",
+    )
     privacy: PrivacyUnit = PrivacyUnit()
     expected: ExpectedCounts = ExpectedCounts()
     visibility: Literal["public", "synthetic", "sensitive"] = "sensitive"
@@ -185,6 +189,8 @@ class Entry(CatalogModel):
             raise ValueError("two columns have the same name")
         self._check_references(self.coordinates, "coordinates", "number")
         self._check_references(self.attributes, "attributes", "category")
+        if self.outcome is not None and self.outcome not in self.attributes:
+            raise ValueError(f"outcome names {self.outcome!r}, which is not in attributes")
         if self.privacy.person_column is not None:
             self._check_references((self.privacy.person_column,), "privacy.person_column", "identifier")
         elif self.privacy.unit == "person" or self.isolated:

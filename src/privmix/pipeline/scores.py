@@ -1,4 +1,4 @@
-"""The scores of one model file and the files behind them: likelihood, attacks, timing, and what was not measured."""
+"""The scores of one model file and the files behind them: likelihood, tables, attacks, timing, what is missing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import MechanismFile
 from privmix.artefacts.private import PrivateInfo
 from privmix.artefacts.scores import ScoresInfo, results_table
+from privmix.artefacts.usefulness import Usefulness
 from privmix.attacks import attribute
 from privmix.attacks.membership import worst_record
 from privmix.attacks.membership.loss import loss_attack
@@ -24,7 +25,9 @@ from privmix.evaluate.likelihood import likelihoods
 from privmix.mechanisms.run import MechanismJob
 from privmix.mixture.model import Mixture
 from privmix.pipeline.job import file_identity, job_identity
+from privmix.pipeline.usefulness import TOO_FEW, Panel, score_usefulness
 from privmix.privacy.hypothesis_testing import roc_curve
+from privmix.privacy.noise import fresh_stream, stream
 
 
 @dataclass(frozen=True)
@@ -38,12 +41,13 @@ class Score:
 
 @dataclass(frozen=True)
 class ModelScores:
-    """The scores, the ROC of the loss attack (first replicate) and of LiRA, and notes on what was not measured."""
+    """The scores, the ROC of the loss attack (first replicate) and of LiRA, details, and notes on what is missing."""
 
     values: tuple[Score, ...] = ()
     roc: list[tuple[float, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     lira_roc: list[tuple[float, float]] = field(default_factory=list)
+    usefulness: Usefulness | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,24 @@ def score_model(
     return ModelScores(tuple(values), curve, notes)
 
 
+def score_tables(
+    model: ModelFile, job: MechanismJob, clean: CleanData, outcome: str | None = None
+) -> ModelScores:
+    """Compare synthetic rows of every replicate with held-out records; `outcome` is an attribute to predict."""
+    if not model.models:
+        return ModelScores()
+    domain, panel = clean.info.domain, Panel(max(job.components), outcome)
+    # All models of a dataset are compared with the same records.
+    rows = fresh_stream() if job.seed is None else stream(job.seed, domain.dataset, "usefulness")
+    found = score_usefulness(
+        model, clean, panel, rows, lambda number: job.randomness(domain, "usefulness", number).search
+    )
+    if found is None:
+        return ModelScores(notes=[TOO_FEW])
+    values = [Score(number, *each) for number, metrics in found.metrics.items() for each in metrics.items()]
+    return ModelScores(tuple(values), usefulness=found.info)
+
+
 def rerun_attacks(
     job: MechanismJob, clean: CleanData, false_positive_rates: Sequence[float], reruns: Reruns
 ) -> ModelScores:
@@ -139,7 +161,12 @@ def rerun_attacks(
 
 
 def describe_scores(
-    model: ModelFile, scores: ModelScores, rerun: ModelScores, *, worst_person: str | None
+    model: ModelFile,
+    scores: ModelScores,
+    tables: ModelScores,
+    rerun: ModelScores,
+    *,
+    worst_person: str | None,
 ) -> ScoresInfo:
     """Return the metadata of the scores file; `worst_person` is the name of the most isolated person."""
     return ScoresInfo(
@@ -152,8 +179,9 @@ def describe_scores(
         delta=model.privacy.budget_delta,
         roc=scores.roc,
         lira_roc=rerun.lira_roc,
+        usefulness=tables.usefulness,
         worst_person=worst_person if model.models else None,
-        notes=[*scores.notes, *rerun.notes],
+        notes=[*scores.notes, *tables.notes, *rerun.notes],
         failure=model.failure,
     )
 

@@ -20,6 +20,7 @@ from privmix.report.sections import (
     models,
     nearby,
     proportions,
+    usefulness,
 )
 from privmix.report.sections import results as results_section
 from privmix.report.sections import run as run_section
@@ -35,6 +36,7 @@ def build(
         "answer": answer.build(run, results),
         "frontier": frontier.build(run, results),
         "models": models.build(run, results),
+        "usefulness": usefulness.build(run, results),
         "attack": attack.build(run, results),
         "audit": audit.build(run),
         "nearby": nearby.build(run, results),

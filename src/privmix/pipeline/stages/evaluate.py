@@ -1,4 +1,4 @@
-"""Evaluate one model file: its likelihood on held-out records, and attacks on it."""
+"""Evaluate one model file: its likelihood on held-out records, its synthetic rows, and attacks on it."""
 
 from pathlib import Path
 
@@ -25,6 +25,7 @@ def main() -> None:
         "--worst-record-runs", required=True, type=int, help="runs of the game on the most isolated person"
     )
     parser.add_argument("--worst-record-records", type=int, default=10**9, help="most records in that game")
+    parser.add_argument("--outcome", help="attribute to predict from synthetic rows")
     parser.add_argument("--worst-person", nargs="*", default=[], help="names of isolated persons")
     parser.add_argument(
         "--shadows", type=int, default=0, help="number of shadow models; 0 skips these attacks (default)"
@@ -36,13 +37,16 @@ def main() -> None:
     clean, model, rates, rerun = read.clean, read.model, given.false_positive_rates, scoring.ModelScores()
     runner.restrict_new_files([clean.info.domain.visibility])
     scores = scoring.score_model(model, clean, rates, job.randomness(clean.info.domain, "attribute").search)
+    tables = scoring.score_tables(model, job, clean, given.outcome)
     if model.models:
         games = (given.worst_record_runs, given.worst_record_records)
         rerun = scoring.rerun_attacks(
             job, clean, rates, scoring.Reruns(*games, given.shadows, given.shadow_records)
         )
-    info = scoring.describe_scores(model, scores, rerun, worst_person=(given.worst_person or [None])[0])
-    write_table(given.output, scoring.score_rows(model, (*scores.values, *rerun.values), read.seconds), info)
+    person = (given.worst_person or [None])[0]
+    info = scoring.describe_scores(model, scores, tables, rerun, worst_person=person)
+    values = (*scores.values, *tables.values, *rerun.values)
+    write_table(given.output, scoring.score_rows(model, values, read.seconds), info)
 
 
 if __name__ == "__main__":

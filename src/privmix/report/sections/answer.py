@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from privmix.report.audit_findings import describe_audit, findings
 from privmix.report.format import count, interval, listing, nats, plain, rate, three_digits
+from privmix.report.goal import PURPOSES, columns_described, describe_choice, goal_metric, goal_score
 from privmix.report.guarantee import (
     auc_ceiling,
     describe_guarantee,
@@ -140,8 +141,15 @@ def _answer(run: RunResults, results: Results, dataset: str, trust: str, epsilon
     ]
     if not measured:
         return _no_answer(run, dataset, trust, epsilon, tried, left_out)
-    measured.sort(key=lambda pair: -pair[0].mean)
-    gap, best = measured[0]
+    by = goal_metric(run, results, dataset)
+    scored = [
+        (score, outcome) for _, outcome in measured if (score := goal_score(results, outcome, by)) is not None
+    ]
+    if not scored:
+        by, scored = metric, measured
+    scored.sort(key=lambda pair: (-columns_described(pair[1], by), -pair[0].mean))
+    best = scored[0][1]
+    gap = next(gap for gap, outcome in measured if outcome is best)
     kept = knowledge_share(run, results, dataset, gap) if metric == "holdout_gap" else None
     broken = (*findings(best), *broken_claims(run, results, best))
     advice = (
@@ -153,14 +161,15 @@ def _answer(run: RunResults, results: Results, dataset: str, trust: str, epsilon
     return Answer(
         dataset, trust, epsilon, best.mechanism,
         verdict="poor" if broken else verdict(kept),
-        headline=_cost(best, gap, kept, metric, _place(run, best, len(measured), len(tried), left_out)),
+        headline=_cost(best, gap, kept, metric, _place(run, best, len(measured), len(tried), left_out, by)),
         advice=advice,
         kept=utility(kept.mean) if kept else "",
         choice=_sentences(
+            describe_choice(run, results, best, by),
             _interval(gap, metric),
             None if undecided and undecided in advice.next_step else undecided,
             thresholds(run, results, dataset, trust),
-            _runner_up(measured),
+            _runner_up(scored),
             _shadow_remark(results, best),
         ),
         evidence=_sentences(
@@ -229,8 +238,11 @@ def _no_answer(
     return Answer(dataset, trust, epsilon, None, "none", headline, advice)
 
 
-def _place(run: RunResults, best: Outcome, measured: int, tried: int, left_out: list[LeftOut]) -> str:
-    """Describe the mechanisms among which `best` is the best."""
+def _place(
+    run: RunResults, best: Outcome, measured: int, tried: int, left_out: list[LeftOut], by: str
+) -> str:
+    """Describe the mechanisms among which `best` is the best, and for what; `by` is the metric that decides."""
+    purpose = PURPOSES[run.settings.goal] if by.startswith("table_") else ""
     failed = tried - measured
     reasons = [f"{failed} failed"] if failed else []
     if left_out:
@@ -239,7 +251,9 @@ def _place(run: RunResults, best: Outcome, measured: int, tried: int, left_out: 
     others = f" ({', '.join(reasons)})" if reasons else ""
     if measured == 1:
         return f"the only {best.trust} mechanism{' that ran' if reasons else ''}{others}"
-    return f"the best of the {measured} {best.trust} mechanisms{' that ran' if reasons else ''}{others}"
+    return (
+        f"the best{purpose} of the {measured} {best.trust} mechanisms{' that ran' if reasons else ''}{others}"
+    )
 
 
 def _cost(best: Outcome, gap: Estimate, kept: Estimate | None, metric: str, place: str) -> str:
