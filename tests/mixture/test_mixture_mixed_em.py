@@ -52,7 +52,7 @@ def plain_step(mixture, points, codes, sizes):
         gaussians.weights, gaussians.means, gaussians.covariances, mixture.shares, points, codes
     )
     objective = logsumexp(joint, axis=1).sum()
-    objective += sum(np.log(mixture.shares[name]).sum() / size for name, size in sizes.items())
+    objective += sum(np.log(mixture.shares[name]).sum() / size**0.5 for name, size in sizes.items())
     gamma = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
     counts, means, covariances = gamma.sum(axis=0), np.empty((k, d)), np.empty((k, d, d))
     shares = {name: np.empty((k, size)) for name, size in sizes.items()}
@@ -61,7 +61,7 @@ def plain_step(mixture, points, codes, sizes):
         covariances[j] = (gamma[:, j, None] * (points - means[j])).T @ (points - means[j]) / counts[j]
         for name, size in sizes.items():
             found = [gamma[codes[name] == value, j].sum() for value in range(size)]
-            shares[name][j] = (np.array(found) + 1 / size) / (counts[j] + 1)
+            shares[name][j] = (np.array(found) + size**-0.5) / (counts[j] + size**0.5)
     return MixedMixture(Mixture(counts / len(points), means, covariances), shares), objective / len(points)
 
 
@@ -208,7 +208,9 @@ def test_one_component_has_the_smoothed_shares_of_all_records():
     np.testing.assert_allclose(found.gaussians.means[0], points.mean(axis=0), atol=1e-9)
     for name, size in sizes.items():
         counts = np.bincount(codes[name], minlength=size)
-        np.testing.assert_allclose(found.shares[name][0], (counts + 1 / size) / 201, rtol=1e-12)
+        np.testing.assert_allclose(
+            found.shares[name][0], (counts + size**-0.5) / (200 + size**0.5), rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("d", [0, 2])
@@ -264,7 +266,7 @@ def test_the_shares_of_a_given_mixture_are_the_best_ones():
         np.testing.assert_allclose(again.shares[name], found.mixture.shares[name], atol=1e-4)
     from_coordinates = truth.gaussians.responsibilities(points)
     simple = {
-        name: np.stack([np.bincount(codes[name], gamma, size) for gamma in from_coordinates.T]) + 1 / size
+        name: np.stack([np.bincount(codes[name], gamma, size) for gamma in from_coordinates.T]) + size**-0.5
         for name, size in sizes.items()
     }
     simple = {name: counts / counts.sum(axis=1, keepdims=True) for name, counts in simple.items()}

@@ -5,9 +5,10 @@ search has two parts. First `em.fit` searches on the coordinates. From its resul
 one component onto the records of another component that share one value. So it also finds components that differ in
 their attributes only. Joint EM on all the data ends the fit. Without coordinates the model is a latent class model.
 
-Each attribute of each component has a Dirichlet prior of one record, spread evenly over its V values: a share is
-(N_v + 1/V) / (N + 1). So no share is 0, an attribute with many values is not smoothed more than one with few, and
-the prior is negligible in a component with many records.
+Each attribute of each component has a Dirichlet prior that counts as √V records, spread evenly over its V values: a
+share is (N_v + 1/√V) / (N + √V). So no share is 0, and the prior is negligible in a component with many records per
+value. On simulated held-out records with 5 to 500 values, totals of 1 and 4 were never better than √V, and worse with
+500 values. V/2 (Jeffreys) was better only where all 500 values were about equally frequent, and worse for skewed ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +34,7 @@ from privmix.mixture.moments import (
 )
 from privmix.mixture.search import HOPEFUL_GAP, START_ITERATIONS
 
-PRIOR = 1.0  # records that the prior of an attribute counts for in each component
+PRIOR = 1.0  # the prior of an attribute with V values counts as this times √V records in each component
 RELOCATIONS = 3  # default number of relocations per component
 CANDIDATES = 8  # candidates for each relocation
 SEED_SHARE = 0.5  # share of the values of its record in a component of a seeded start
@@ -65,8 +66,8 @@ def fit(
 ) -> MixedFit:
     """Fit a mixture to points (n, d) and codes, where `sizes` has the number of values of each attribute.
 
-    d may be 0. Without attributes, the result is that of `em.fit`. `prior` is in units of one record, as are the
-    weights. `options` are the other fields of `FitOptions`.
+    d may be 0. Without attributes, the result is that of `em.fit`. `prior` is in records per √V, and weights count
+    records. `options` are the other fields of `FitOptions`.
     """
     chosen = FitOptions(floor=floor, **options)
     values = _Values.of(sizes, prior)
@@ -156,7 +157,9 @@ class _Values:
                 f"a mixed fit needs a prior > 0 and at least one value per attribute, not {prior} and {dict(sizes)}."
             )
         numbers = np.array([*sizes.values()], dtype=np.int64)
-        return cls(tuple(sizes), np.append(0, np.cumsum(numbers)), np.repeat(prior / numbers, numbers))
+        return cls(
+            tuple(sizes), np.append(0, np.cumsum(numbers)), np.repeat(prior / np.sqrt(numbers), numbers)
+        )
 
     def totals(self, counts: np.ndarray) -> np.ndarray:
         """Return the total of each attribute at each of its values, (K, T)."""
