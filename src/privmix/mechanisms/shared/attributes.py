@@ -11,16 +11,18 @@ value in each component. The debiased answers have this expectation, and a regre
 It sees only reports and public values: post-processing, no noise and no event in the ledger.
 
 The regression replaces EM on the likelihood of both answers. It needs one pass over the reports. EM hardly moves if the
-answers are noisy: on simulated data at ε = 4, 150 iterations found less than a third of the correlation that the
-regression finds at once. R is computed without the answers to other attributes. They would tell a little more about the
-component, but only if attributes are independent of each other within a component.
+answers are noisy: on simulated data at ε = 4 it took about 2,000 passes. R is computed without the answers to other
+attributes. They would tell more about the component only if attributes are independent of each other within a
+component. In simulations at ε = 8 they reduced the error by 3 % if that is true, and increased it by 27 % if not.
+Relations within a component are not found: a mixture of one component has the same shares everywhere.
 
 Shrinkage. Reports tell little about the component, and θ would fit the noise. So its prior has the marginal shares m_v
 as the mean and ρ m_v (1 - m_v) as the variance. ρ is the part of the variance of an attribute that lies between
 components. It is unknown: with probability 1/2 it is 0 (the attribute does not depend on the component), otherwise
 log ρ is uniform on a grid. The result is the average over ρ, weighted by the evidence of the reports (marginal
-likelihood). This rule was the best of nine on simulated data: 20,000 records, six components, five local mechanisms, ε
-from 1 to 8, attributes of 2 to 30 values, ρ from 0 to 1/2. It was hardly ever worse than independence.
+likelihood). This rule had the lowest mean error of nine rules on simulated data, by a small margin: 20,000 records, six
+components, four local mechanisms, ε from 1 to 8, attributes of 2 to 30 values, ρ from 0 to 1/2. Where nothing depends
+on the component, its mean error in total variation was at most 0.006 above that of independent shares.
 
 Finally the shares are made non-negative, and Σ_k π_k θ_kv is made equal to the projected marginal share of the value.
 """
