@@ -94,7 +94,7 @@ def _passes(data: Sequence[Data], parameters: Parameters, threads: int | None, f
         sums = np.zeros(table.shape[1:])
         return number, sums, run(*_arrays(block), table[number], first, last, sums)
 
-    with nullcontext() if fused else _one_blas_thread():
+    with nullcontext() if fused else one_blas_thread():
         for number, sums, likelihood in run_tasks(task, pieces(data), threads):
             statistics[number] += sums
             log_likelihood[number] += likelihood
@@ -297,6 +297,6 @@ def _thread_controller() -> Any:
     return ThreadpoolController()
 
 
-def _one_blas_thread() -> AbstractContextManager:
+def one_blas_thread() -> AbstractContextManager:
     """Limit BLAS to one thread. More slow small products down; our own threads share the pieces instead."""
     return _thread_controller().limit(limits=1, user_api="blas")

@@ -44,6 +44,11 @@ from privmix.mechanisms.local.base import (
 from privmix.mechanisms.local.tree_response import MOST_DIMENSIONS, halvings, visible_halvings
 from privmix.mechanisms.shared import attributes
 from privmix.mechanisms.shared.partitions import Bisection, Partition
+from privmix.mechanisms.shared.report_likelihoods import (
+    cell_shares,
+    spread_points,
+    survey_responsibilities,
+)
 from privmix.mechanisms.shared.report_shuffle import (
     PART,
     Spool,
@@ -53,7 +58,7 @@ from privmix.mechanisms.shared.report_shuffle import (
     open_spools,
 )
 from privmix.mechanisms.shared.share_tree import NodeEstimates, ShareEstimates, fit_shares
-from privmix.mixture.model import FitResult
+from privmix.mixture.model import FitResult, Mixture
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.oracles.base import smallest_uint
@@ -117,11 +122,7 @@ class AdaptiveTreeResponse(LocalMechanism):
     ) -> FitResult:
         """Pool the rounds, compute consistent shares of parts that stand out, and fit a mixture to them."""
         halving = halvings(spec, "adaptive_tree_response")
-        asked = [
-            Partition(TreeShape.unpacked(0, text), halving.depth) for text in answers.asked["partitions"]
-        ]
-        oracles = [oracle_of(partition, plan) for partition in asked]
-        rows = decode_reports(answers.columns["part"], row_type(oracles))
+        asked, oracles, rows = read_rounds(answers, halving, plan)
         said = [
             estimate_shares(partition, [unpack_reports(rows, turn, oracle)], plan)
             for turn, (partition, oracle) in enumerate(zip(asked, oracles, strict=True))
@@ -146,6 +147,28 @@ class AdaptiveTreeResponse(LocalMechanism):
             )
             return replace(fit, notes=(*fit.notes, note))
         return fit
+
+    def responsibilities(
+        self, answers: CoordinateReports, mixture: Mixture, spec: Spec, plan: Plan
+    ) -> Iterator[np.ndarray]:
+        """Yield P(component | report) through the oracle of the report's round."""
+        halving = halvings(spec, "adaptive_tree_response")
+        asked, oracles, rows = read_rounds(answers, halving, plan)
+        codes = halving.codes(spread_points(mixture, spec))
+        known = [
+            cell_shares(partition.locate(codes), mixture, oracle)
+            for partition, oracle in zip(asked, oracles, strict=True)
+        ]
+        yield from survey_responsibilities(rows, oracles, known, mixture.weights)
+
+
+def read_rounds(
+    answers: CoordinateReports, halving: Bisection, plan: Plan
+) -> tuple[list[Partition], list[SurveyOracle], np.ndarray]:
+    """Return the partition and the oracle of each round, and the reports of all rounds."""
+    asked = [Partition(TreeShape.unpacked(0, text), halving.depth) for text in answers.asked["partitions"]]
+    oracles = [oracle_of(partition, plan) for partition in asked]
+    return asked, oracles, decode_reports(answers.columns["part"], row_type(oracles))
 
 
 def waiting_rows(

@@ -39,7 +39,7 @@ from privmix.mechanisms.base import (
 from privmix.mechanisms.shared import attributes
 from privmix.mechanisms.shared.contribution_sampling import sample_records
 from privmix.mechanisms.shared.report_shuffle import Shuffler, open_shuffler
-from privmix.mixture.model import FitResult
+from privmix.mixture.model import FitResult, Mixture
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Event, Ledger
 from privmix.privacy.noise import NoiseSource
@@ -102,6 +102,12 @@ class LocalMechanism(Mechanism):
         self, answers: CoordinateReports, spec: Spec, plan: Plan, rng: np.random.Generator
     ) -> FitResult:
         """Fit the mixture behind the answers. Their order carries no information. Post-processing."""
+        raise NotImplementedError
+
+    def responsibilities(
+        self, answers: CoordinateReports, mixture: Mixture, spec: Spec, plan: Plan
+    ) -> Iterator[np.ndarray]:
+        """Yield P(component | answer) through the channel, (rows, K), block by block, in order. Post-processing."""
         raise NotImplementedError
 
     def reports_per_person(self, epsilon: float, limit: int) -> int:
@@ -167,23 +173,31 @@ class LocalMechanism(Mechanism):
         return replace(parts[0], columns=columns)
 
     def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """Fit a mixture to the answers, and estimate the shares of the attributes' values."""
+        """Fit a mixture to the answers, and estimate the shares of the attributes' values, also in each component."""
         if not len(view):
             raise UserError(f"{spec.domain.dataset}: there are no reports, so no mixture can be fitted.")
         plan = self.plan(spec, budget)
         own = {
             name: values for name, values in view.columns.items() if not name.startswith(attributes.PREFIX)
         }
-        fitted = self.model(CoordinateReports(own, view.asked), spec, plan, rng.search)
-        shares = attributes.proportions(view.columns, spec.domain, plan.attribute_epsilon, plan.per_person)
-        notes = [*fitted.notes, *self.remarks(view.events, spec, plan)]
+        answers = CoordinateReports(own, view.asked)
+        fitted = self.model(answers, spec, plan, rng.search)
         return Release(
             fitted.mixture,
             view.events,
             view.claim,
-            proportions=shares,
-            notes=notes,
-            shares=attributes.independent_shares(shares, fitted.mixture.n_components),
+            proportions=attributes.proportions(
+                view.columns, spec.domain, plan.attribute_epsilon, plan.per_person
+            ),
+            notes=[*fitted.notes, *self.remarks(view.events, spec, plan)],
+            shares=attributes.joint_shares(
+                view.columns,
+                spec.domain,
+                plan.attribute_epsilon,
+                plan.per_person,
+                fitted.mixture.weights,
+                self.responsibilities(answers, fitted.mixture, spec, plan),
+            ),
         )
 
 

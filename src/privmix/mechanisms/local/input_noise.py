@@ -3,6 +3,7 @@
 The fit is post-processing of the reports.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
@@ -12,13 +13,15 @@ from privmix.artefacts.domain import Domain
 from privmix.mechanisms.base import Spec, best_fit, mechanism_dataclass
 from privmix.mechanisms.local.base import CoordinateReports, LocalMechanism, Plan
 from privmix.mixture import deconvolution, em
-from privmix.mixture.deconvolution import ScaleMixture
-from privmix.mixture.model import FitResult
+from privmix.mixture.deconvolution import ScaleMixture, noisy_joint
+from privmix.mixture.kernel import log_joint
+from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import observe
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 
 FitMode = Literal["naive", "aware"]
+BLOCK = 1 << 13  # rows at a time; each takes a number for every component and scale of the noise
 
 
 @mechanism_dataclass
@@ -50,6 +53,19 @@ class InputNoise(LocalMechanism):
         """Fit a mixture to the rows, or to the records behind them."""
         return fit_rows(answers, spec, self.noise_scales(spec, plan), self.fit_mode, rng, self.searches)
 
+    def responsibilities(
+        self, answers: CoordinateReports, mixture: Mixture, spec: Spec, plan: Plan
+    ) -> Iterator[np.ndarray]:
+        """Yield P(component | row). A naive fit describes the noisy rows, so it sees no noise here either."""
+        rows, noise = report_rows(answers, spec), self.noise_scales(spec, plan)
+        for first in range(0, len(rows), BLOCK):
+            some = observe(rows[first : first + BLOCK])
+            joint = (
+                log_joint(some, mixture) if self.fit_mode == "naive" else noisy_joint(some, mixture, noise)
+            )
+            shares = np.exp(joint - joint.max(axis=0))
+            yield (shares / shares.sum(axis=0)).T
+
 
 def diameter(domain: Domain) -> float:
     """Return the L2 diameter of the public box."""
@@ -59,6 +75,12 @@ def diameter(domain: Domain) -> float:
 def report_columns(rows: np.ndarray) -> CoordinateReports:
     """Return one column per axis, in single precision. The rounding is far below the noise, and is post-processing."""
     return CoordinateReports({f"y{axis}": rows[:, axis].astype(np.float32) for axis in range(rows.shape[1])})
+
+
+def report_rows(answers: CoordinateReports, spec: Spec) -> np.ndarray:
+    """Return the noisy rows, (n, d), from their columns."""
+    axes = range(len(spec.domain.axes))
+    return np.column_stack([answers.columns[f"y{axis}"] for axis in axes]).astype(np.float64)
 
 
 def fit_rows(
@@ -73,8 +95,7 @@ def fit_rows(
 
     The reports are never clipped: clipping would change the noise distribution on which `aware` relies.
     """
-    axes = range(len(spec.domain.axes))
-    rows = np.column_stack([answers.columns[f"y{axis}"] for axis in axes]).astype(np.float64)
+    rows = report_rows(answers, spec)
     observations = observe(rows)
 
     def naive(number: int) -> FitResult:

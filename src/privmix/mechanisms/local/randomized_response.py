@@ -27,6 +27,7 @@ on six coordinates it was worse than the uniform density at ε = 1.
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -43,8 +44,13 @@ from privmix.mechanisms.local.base import (
     responses_per_person,
 )
 from privmix.mechanisms.shared.partitions import Grid, cubic_grid
+from privmix.mechanisms.shared.report_likelihoods import (
+    cell_shares,
+    oracle_responsibilities,
+    spread_points,
+)
 from privmix.mechanisms.shared.synopsis import Synopsis
-from privmix.mixture.model import FitResult
+from privmix.mixture.model import FitResult, Mixture
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.oracles import BY_NAME, Oracle, small_for
@@ -147,6 +153,15 @@ class RandomizedResponse(LocalMechanism):
                 f"Because of the noise, the reports support {used} of the {spec.n_components} requested components."
             )
         return replace(fit, notes=tuple(notes))
+
+    def responsibilities(
+        self, answers: CoordinateReports, mixture: Mixture, spec: Spec, plan: Plan
+    ) -> Iterator[np.ndarray]:
+        """Yield P(component | report) through the oracle."""
+        grid, oracle = self.channel(spec, plan)
+        known = cell_shares(grid.locate(spread_points(mixture, spec)), mixture, oracle)
+        reports = decode_reports(answers.columns["cell"], oracle.report)
+        yield from oracle_responsibilities(oracle, reports, known, mixture.weights)
 
     def synopsis(self, answers: CoordinateReports, spec: Spec, plan: Plan) -> "OracleSynopsis":
         """Return the cells with their unbiased counts of reports."""

@@ -20,6 +20,7 @@ levels and the significance threshold were chosen by held-out likelihood on the 
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
@@ -36,8 +37,13 @@ from privmix.mechanisms.local.base import (
     responses_per_person,
 )
 from privmix.mechanisms.shared.partitions import Bisection, bisect_to_resolution
+from privmix.mechanisms.shared.report_likelihoods import (
+    cell_shares,
+    spread_points,
+    survey_responsibilities,
+)
 from privmix.mechanisms.shared.share_tree import ShareEstimates, ShareTree, fit_shares
-from privmix.mixture.model import FitResult
+from privmix.mixture.model import FitResult, Mixture
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.oracles import GeneralizedResponse
@@ -120,6 +126,19 @@ class TreeResponse(LocalMechanism):
             note = "No part of the public box stands out from the noise: the mixture is mostly noise."
             return replace(fit, notes=(*fit.notes, note))
         return fit
+
+    def responsibilities(
+        self, answers: CoordinateReports, mixture: Mixture, spec: Spec, plan: Plan
+    ) -> Iterator[np.ndarray]:
+        """Yield P(component | report) through the oracle of the report's level."""
+        halving, depths, oracles = self.questions(spec, plan)
+        codes = halving.codes(spread_points(mixture, spec))
+        known = [
+            cell_shares(codes >> (halving.depth - depth), mixture, oracle)
+            for depth, oracle in zip(depths, oracles, strict=True)
+        ]
+        rows = decode_reports(answers.columns["part"], row_type(oracles))
+        yield from survey_responsibilities(rows, oracles, known, mixture.weights)
 
 
 def halvings(spec: Spec, method: str) -> Bisection:
