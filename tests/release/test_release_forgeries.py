@@ -347,6 +347,9 @@ FORGERIES = {
     "other shares in a component": (
         "grid", rebuilt(lambda m: m["shares"]["dog"][0].reverse()), "do not follow from",
     ),
+    "other shares in a component of reports": (
+        "response", rebuilt(lambda m: m["shares"]["dog"][0].reverse()), "do not follow from",
+    ),
     "no shares of an attribute": ("grid", rebuilt(_without_shares), "do not follow from"),
     "shares that are no distribution": (
         "grid", rebuilt(lambda m: m["shares"].update(dog=[[0.5, 0.6] for _ in m["shares"]["dog"]])), "no distribution",

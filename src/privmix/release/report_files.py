@@ -35,7 +35,7 @@ from privmix.artefacts.private import PrivateInfo, private_writer
 from privmix.errors import UserError
 from privmix.mechanisms.local import adaptive_tree_response
 from privmix.mechanisms.local.adaptive_tree_response import AdaptiveTreeResponse
-from privmix.mechanisms.local.base import LocalMechanism, Plan, decode_reports
+from privmix.mechanisms.local.base import CoordinateReports, LocalMechanism, Plan, decode_reports
 from privmix.mechanisms.local.gaussian_input import GaussianInput
 from privmix.mechanisms.local.input_noise import InputNoise, diameter
 from privmix.mechanisms.local.laplace_input import LaplaceInput
@@ -69,6 +69,7 @@ ROWS_PER_BYTE = (
 LARGEST_GROUP = 1 << 20  # rows of a row group, as pyarrow writes it
 MOST_ANSWERS = 256  # of hashed reports, whose support is counted; more would take long
 TOLERANCE = 1e-9  # of a share: the same computation on another machine
+SHARES = 1e-6  # of a share in a component, which sums over many reports
 
 Columns = dict[str, np.ndarray]
 
@@ -98,6 +99,7 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
     _check_values(columns, mechanism, plan, own, info.asked[0])
     check_answers(columns, mechanism, plan, own, info.asked[0])
     _check_proportions(columns, model, own)
+    _check_shares(columns, info.asked[0], model, plan, own)
     _demand(_is_rewritten(path, columns, groups, info), "its bytes")
 
 
@@ -394,6 +396,26 @@ def _check_proportions(columns: Columns, model: ReleasedModel, own: Plan) -> Non
     for one, other in zip(derived, stated, strict=False):
         same = same and np.allclose(_values(one), _values(other), rtol=TOLERANCE, atol=TOLERANCE)
     if not same:
+        raise UserError(f"the shares in model.json do not follow from {REPORTS}; do not publish them.")
+
+
+def _check_shares(
+    columns: Columns, asked: Mapping[str, Any], model: ReleasedModel, plan: PublicPlan, own: Plan
+) -> None:
+    """Compute the shares of attributes in each component from the reports and the mixture, and compare them."""
+    mechanism, mixture = plan.mechanism, model.normalised.mixture
+    assert isinstance(mechanism, LocalMechanism)
+    places = {name: values for name, values in columns.items() if not name.startswith(attributes.PREFIX)}
+    derived = attributes.joint_shares(
+        columns,
+        model.domain,
+        own.attribute_epsilon,
+        own.per_person,
+        mixture.weights,
+        mechanism.responsibilities(CoordinateReports(places, asked), mixture, plan.spec, own),
+    )
+    same = list(derived) == list(model.shares)
+    if not same or not all(np.allclose(derived[name], model.shares[name], atol=SHARES) for name in derived):
         raise UserError(f"the shares in model.json do not follow from {REPORTS}; do not publish them.")
 
 
