@@ -33,6 +33,7 @@ def made_up(folder, coordinates: int, name: str = "x", geographic: bool = False)
         axes[0]["geographic"], axes[1]["geographic"] = "latitude", "longitude"
     content["domain"]["axes"] = axes
     content["about"]["bound_reasons"] = ["A reason."] * coordinates
+    content["shares"] = {}
     content["synthetic"].update(rows=200, seed="7" * 32, columns=names, left_out=[])
     tilted = 0.01 * (np.eye(coordinates) + np.tri(coordinates) @ np.tri(coordinates).T)
     content["original"] = {

@@ -439,8 +439,8 @@ def test_without_a_person_column_the_data_card_counts_no_persons(tmp_path):
 def test_every_mechanism_is_explained_by_its_method_and_parameters(rendered):
     words = check(rendered.html)
     assert (
-        "dp_em_linear dp_em noise: llg composition: linear iterations: 10 noise: llg (Laplace, Laplace, Gaussian)"
-        in words
+        "dp_em_linear dp_em attribute_share: 0.2 noise: llg composition: linear iterations: 10 noise: llg (Laplace, "
+        "Laplace, Gaussian)" in words
     )
     assert "laplace_naive laplace_input attribute_share: 0.2 fit: naive searches: 3 fit:" in words
     for start in (
