@@ -186,8 +186,13 @@ def _run_schedule(
 
 
 def _reduce_to(wide: Mixture, n_components: int, spec: Spec, rng: np.random.Generator) -> Mixture:
-    """Fit fewer components to a sample of a measured mixture: the best of a merged start and a free search."""
-    sample = spec.inside(wide.sample(SAMPLE, rng))
+    """Fit fewer components to a sample of a measured mixture: the best of a merged start and a free search.
+
+    The sample is of the mixture inside the public box. Points moved to the edge of the box would be a component there.
+    """
+    sample = wide.sample(SAMPLE, rng)
+    inside = (sample == spec.inside(sample)).all(axis=1)
+    sample = sample[inside] if inside.sum() >= SAMPLE / 10 else spec.inside(sample)
     starts = [reduce_components(wide, n_components), None]
     found = [em.fit(sample, n_components, floor=spec.floor, rng=rng, start=start) for start in starts]
     return max(found, key=lambda each: each.objective).mixture
