@@ -6,10 +6,12 @@ from making import make_mechanism, make_spec
 
 from privmix.mechanisms.base import Records, seeded_randomness
 from privmix.mechanisms.central.noisy_moments import _reduce_to
+from privmix.mechanisms.central.noisy_tree import NoisyTree
 from privmix.mechanisms.shared.joint_moments import hold_in_box
 from privmix.mechanisms.shared.synopsis import BLOCK, allocate_downwards, project_to_simplex
 from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget
+from privmix.privacy.ledger import Ledger
 from privmix.privacy.privtree import TreeShape
 
 BUDGET = Budget(1.0, 1e-6)
@@ -78,6 +80,22 @@ def test_few_leaves_are_made_non_negative_by_norm_sub():
     counts = np.random.default_rng(1).normal(2, 5, BLOCK)
     allocated = allocate_downwards(_even_tree(BLOCK.bit_length() - 1), counts, 50.0)
     assert allocated == pytest.approx(50 * project_to_simplex(counts / 50))
+
+
+def test_halves_share_a_difference_by_their_numbers_of_leaves():
+    """A first half of one leaf, and a second half of 64: of 65 missing records the first gets one."""
+    shape = TreeShape(1, (np.array([False, True]), *(np.full(1 << n, n < 6) for n in range(1, 7))))
+    counts = np.full(65, 10.0)
+    assert allocate_downwards(shape, counts, 715.0) == pytest.approx(np.full(65, 11.0))
+
+
+def test_a_tree_allocates_its_counts_downwards():
+    points = _town(1)[:5000]
+    spec = make_spec(10, rows=len(points), relation="replace_one")
+    source = seeded_randomness(1, "tails").noise
+    synopsis = NoisyTree().measure(Records(points), spec, BUDGET, source, Ledger())
+    shape = TreeShape.unpacked(synopsis.released["roots"], synopsis.released["splits"])
+    assert np.array_equal(synopsis.weights(), allocate_downwards(shape, synopsis.counts, 5000.0))
 
 
 def test_empty_parts_of_the_box_keep_little_noise():

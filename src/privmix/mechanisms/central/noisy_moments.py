@@ -136,6 +136,7 @@ class NoisyMoments(Mechanism):
                 source=rng.noise,
                 ledger=ledger,
                 label=label,
+                hold=holds(label),
             )
             transcript.extend(refined.transcript)
             return refined
@@ -144,6 +145,15 @@ class NoisyMoments(Mechanism):
         spent = claim(ledger.events, budget, "exact")
         loss = plan.releases * _loss(spec, plan.n_components, budget, neighbours)
         return Release(mixture, ledger.events, spent, transcript, notes=_notes(plan, spec, loss))
+
+
+def holds(label: str) -> bool:
+    """Return whether a phase keeps components within the public box (`hold_in_box`): only the last.
+
+    In a search, components that drift with their noise find clusters: holding them from the start loses 0.03 nats per
+    record on `checkins` at ε = 1. Holding them in the last phase only was then chosen on simulated mixtures.
+    """
+    return label == "refining"
 
 
 def _loss(spec: Spec, n_components: int, budget: Budget, neighbours: Neighbours) -> float:

@@ -197,6 +197,7 @@ def refine(
     source: NoiseSource,
     ledger: Ledger,
     label: str = "moments",
+    hold: bool = False,
 ) -> Refinement:
     """Run `iterations` joint measurements with Gaussian noise, from a start that is public or already measured."""
     mixture, iterates, transcript = start, [], []
@@ -210,7 +211,7 @@ def refine(
             ledger=ledger,
             label=label,
         )
-        mixture = m_step(mixture, released, spec, neighbours)
+        mixture = m_step(mixture, released, spec, neighbours, hold=hold)
         iterates.append(mixture)
         transcript.append(
             {
@@ -240,14 +241,16 @@ def average_mixtures(
     )
 
 
-def m_step(mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> Mixture:
+def m_step(
+    mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours: Neighbours, *, hold: bool = False
+) -> Mixture:
     """Compute the M-step from measured moments.
 
     S is split into its level, which is the mean of its eigenvalues and has the least noise, and the rest. The level is
     at least its own noise. The rest is multiplied by `_shrinkage`. No eigenvalue is then below the value that noise
     alone produces, the edge √(2d) τ of the semicircle law for a symmetric matrix with deviation τ on the diagonal and
     τ/√2 off it, unless the level itself is lower. Clipping makes the S of a Gaussian record smaller by a known factor,
-    which is divided out. At last `hold_in_box` moves the components whose noise is as wide as the public box.
+    which is divided out. With `hold`, `hold_in_box` moves the components whose noise is as wide as the public box.
     """
     d, radius = mixture.dimensions, scheme(mixture.dimensions).radius
     counts = _counts(released, spec, neighbours)
@@ -267,10 +270,10 @@ def m_step(mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours
     values = np.clip(values + level[:, None], edge[:, None], radius**2)
     factors = mixture.cholesky @ (vectors * np.sqrt(values)[:, None, :])
     means = mixture.means + np.einsum("kij,kj->ki", mixture.cholesky, shifts)
-    held = hold_in_box(
-        means, factors @ factors.transpose(0, 2, 1), released.sum_deviation / counts, deviation, spec
-    )
-    return project_to_box(counts / counts.sum(), *held, spec)
+    covariances = factors @ factors.transpose(0, 2, 1)
+    if hold:
+        means, covariances = hold_in_box(means, covariances, released.sum_deviation / counts, deviation, spec)
+    return project_to_box(counts / counts.sum(), means, covariances, spec)
 
 
 def hold_in_box(
