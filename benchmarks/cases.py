@@ -73,6 +73,29 @@ def tabular(*, seed: int, d: int = 10, components: int = 8, rows: int = 100_000)
     return Case("tabular", Spec(domain, components), Records(points[:rows]), points[rows:])
 
 
+def city(*, seed: int) -> Case:
+    """Draw a dense town with two suburbs and a thin background, in a box of ± 30 km that is mostly empty."""
+    rng = np.random.default_rng(seed)
+    rows, half = 49_150, 30.0
+    label = rng.choice(4, rows + rows // HELD_OUT, p=np.array([47_500, 750, 750, 150]) / rows)
+    centres = np.array([(0.0, 0.0), (7.0, 6.0), (-6.0, -7.0)])
+    town, suburb = [[1.5**2, 0.75 * 1.5 * 2.2], [0.75 * 1.5 * 2.2, 2.2**2]], 0.4**2 * np.eye(2)
+    points = rng.uniform(-half, half, (len(label), 2))
+    for group, covariance in enumerate((town, suburb, suburb)):
+        own = label == group
+        points[own] = rng.multivariate_normal(centres[group], covariance, int(own.sum()))
+    scale = 1 / (half * np.sqrt(2))
+    axes = tuple(
+        Axis(name=name, description="", unit="km", geographic=None, lower=-half, upper=half,
+             resolution=0.1, centre=0.0, scale=scale)
+        for name in ("east", "north")
+    )  # fmt: skip
+    domain = _domain("city", axes, rows, unit="record", limit=1)
+    domain = domain.model_copy(update={"relation": "replace_one"})
+    points = np.clip(points, -half, half) * scale
+    return Case("city", Spec(domain, 10), Records(points[:rows]), points[rows:])
+
+
 def gowalla(
     folder: Path, extract: str, *, seed: int, rows: int | None = None, limit: int | None = None
 ) -> Case:
@@ -126,6 +149,7 @@ def makers(folder: Path | None, person_limit: int) -> dict[str, Callable[..., Ca
         "mpls_stops": partial(of_catalog, "mpls_stops", 10, relation="add_remove"),
         "breast_cancer": partial(of_catalog, "breast_cancer", 3, relation="replace_one"),
         "tabular": tabular,
+        "city": city,
     }
     if folder is not None:
         made["gowalla_200k"] = partial(gowalla, folder, "1m", rows=200_000)

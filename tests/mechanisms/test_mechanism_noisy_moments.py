@@ -273,7 +273,8 @@ def test_each_iteration_uses_only_earlier_measurements(played):
             assert step["stage"] == stage
             assert seen.means == pytest.approx(mixture.means, abs=1e-12)
             assert seen.covariances == pytest.approx(mixture.covariances, abs=1e-12)
-            mixture = m_step(mixture, _released(step, sigma, shape), spec, neighbours)
+            measured = _released(step, sigma, shape)
+            mixture = m_step(mixture, measured, spec, neighbours, hold=stage == "refining")
             iterates.append(mixture)
             number += 1
         return iterates

@@ -11,7 +11,7 @@ from scipy import stats
 
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms.base import Randomness, Records, seeded_randomness
-from privmix.mechanisms.central.noisy_tree import NoisyTree, root_levels
+from privmix.mechanisms.central.noisy_tree import MOST_ROOT_LEVELS, NoisyTree, root_levels
 from privmix.mechanisms.shared.partitions import bisect_to_resolution
 from privmix.mixture import em
 from privmix.privacy.accounting import Budget, gaussian_mu
@@ -235,7 +235,7 @@ def test_exact_noise_serves_both_measurements():
 def test_roots_are_few_at_little_budget_and_never_more_than_fit(epsilon):
     spec = _spec(rows=10**6)
     levels = root_levels(spec, spec.neighbours, epsilon, 30)
-    assert 0 <= levels <= 8
+    assert 0 <= levels <= MOST_ROOT_LEVELS
     assert levels <= root_levels(spec, spec.neighbours, 2 * epsilon, 30)
     assert root_levels(spec, spec.neighbours, epsilon, 3) <= 3
 

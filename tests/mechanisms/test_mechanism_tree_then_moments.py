@@ -86,7 +86,8 @@ def test_every_step_follows_from_earlier_measurements(monkeypatch):
             (weighted_vector(StandardisedMoments(*numbers), shape) - weighted_vector(exact, shape)) / sigma
         )
         deviations = [sigma / weight for weight in (shape.count, shape.total, shape.square)]
-        mixture = m_step(mixture, MomentMeasurement(*numbers, *deviations), spec, spec.neighbours)
+        measured = MomentMeasurement(*numbers, *deviations)
+        mixture = m_step(mixture, measured, spec, spec.neighbours, hold=True)
         iterates.append(mixture)
     followed = moment_share(start.mixture, spec, gaussian_mu(0.4, 1e-6), spec.neighbours)
     means = (1 - followed) * start.mixture.means + followed * np.mean(

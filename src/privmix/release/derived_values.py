@@ -191,7 +191,7 @@ def _scheduled_mixture(
         mixture, iterates = start, []
         for _ in range(iterations):
             released = _measured(next(waiting), spec, mechanism, multiplier)
-            mixture = m_step(mixture, released, spec, neighbours)
+            mixture = m_step(mixture, released, spec, neighbours, hold=noisy_moments.holds(label))
             iterates.append(mixture)
         kept = iterates[iterations // 2 :] or [start]
         return Refinement(average_mixtures(kept, spec), iterates, [])

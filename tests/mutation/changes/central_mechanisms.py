@@ -19,9 +19,11 @@ from changes.places import (
     OF_NOISY_TREE,
     OF_REPLAY,
     OF_STREAMS,
+    OF_TAILS,
     REFINEMENT,
     RELATION,
     RUNNING,
+    SYNOPSIS,
 )
 
 TABLE = f"{OF_ATTRIBUTE_COUNTS}::test_no_unit_moves_the_table_further_than_its_sensitivity"
@@ -275,10 +277,10 @@ CHANGES = (
         OF_MOMENTS + "::test_every_measurement_is_the_statistic_plus_its_noise",
         (
             REFINEMENT,
-            "mixture = m_step(mixture, released, spec, neighbours)",
+            "mixture = m_step(mixture, released, spec, neighbours, hold=hold)",
             "size = observations.total_weight / released.counts.sum()\n"
             "        released = __import__('dataclasses').replace(released, counts=released.counts * size)\n"
-            "        mixture = m_step(mixture, released, spec, neighbours)",
+            "        mixture = m_step(mixture, released, spec, neighbours, hold=hold)",
         ),
     ),
     change(
@@ -306,5 +308,25 @@ CHANGES = (
         "a release of moments rests on a sum in floating point",
         OF_EXACT_SUMS + "::test_every_sum_of_a_release_lies_on_the_lattice_before_noise_is_added",
         (JOINT, "if noise.needs_exact_sums(source):", "if False:"),
+    ),
+    change(
+        "the counts of a tree are projected leaf by leaf",
+        f"{OF_TAILS}::test_a_tree_allocates_its_counts_downwards",
+        (SYNOPSIS, "if self.shape is not None:", "if False:"),
+    ),
+    change(
+        "halves share a difference equally",
+        f"{OF_TAILS}::test_halves_share_a_difference_by_their_numbers_of_leaves",
+        (SYNOPSIS, "difference * (middle - start) / (end - start)", "difference / 2"),
+    ),
+    change(
+        "a background drifts with its noise",
+        f"{OF_TAILS}::test_only_a_component_as_wide_as_its_box_and_its_noise_moves",
+        (JOINT, "limited = values - excess *", "limited = values - 0 * excess *"),
+    ),
+    change(
+        "points outside the box are moved to its edge",
+        f"{OF_TAILS}::test_a_wide_mixture_leaves_no_component_on_the_edge_of_the_box",
+        (NOISY_MOMENTS, "if inside.sum() >= SAMPLE / 10", "if False"),
     ),
 )

@@ -67,6 +67,7 @@ class TreeThenMoments(CentralMechanism):
             neighbours=neighbours,
             source=rng.noise,
             ledger=ledger,
+            hold=True,
         )
         believed = moment_share(fitted.mixture, spec, mu, neighbours)
         shares = [1 - believed, *[believed / self.iterations] * self.iterations]

@@ -9,7 +9,8 @@ are divided out afterwards. So the noise follows the scale of each component, an
 Everything after `measure_moments` uses only measured and public values: it is post-processing. In the coordinates of a
 component, the previous parameters are mean 0 and covariance I. There the measured moments give a shift δ and a second
 moment S. The shift is shrunk towards 0 and S towards a multiple of I, that is, towards the previous shape. This is the
-mode under a prior with that centre, and the strength of the prior is that of the noise.
+mode under a prior with that centre, and the strength of the prior is that of the noise. A component as wide as the
+public box that holds few records would drift with its noise; `hold_in_box` keeps it where records can be.
 """
 
 import math
@@ -196,6 +197,7 @@ def refine(
     source: NoiseSource,
     ledger: Ledger,
     label: str = "moments",
+    hold: bool = False,
 ) -> Refinement:
     """Run `iterations` joint measurements with Gaussian noise, from a start that is public or already measured."""
     mixture, iterates, transcript = start, [], []
@@ -209,7 +211,7 @@ def refine(
             ledger=ledger,
             label=label,
         )
-        mixture = m_step(mixture, released, spec, neighbours)
+        mixture = m_step(mixture, released, spec, neighbours, hold=hold)
         iterates.append(mixture)
         transcript.append(
             {
@@ -239,14 +241,16 @@ def average_mixtures(
     )
 
 
-def m_step(mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> Mixture:
+def m_step(
+    mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours: Neighbours, *, hold: bool = False
+) -> Mixture:
     """Compute the M-step from measured moments.
 
     S is split into its level, which is the mean of its eigenvalues and has the least noise, and the rest. The level is
     at least its own noise. The rest is multiplied by `_shrinkage`. No eigenvalue is then below the value that noise
     alone produces, the edge √(2d) τ of the semicircle law for a symmetric matrix with deviation τ on the diagonal and
     τ/√2 off it, unless the level itself is lower. Clipping makes the S of a Gaussian record smaller by a known factor,
-    which is divided out.
+    which is divided out. With `hold`, `hold_in_box` moves the components whose noise is as wide as the public box.
     """
     d, radius = mixture.dimensions, scheme(mixture.dimensions).radius
     counts = _counts(released, spec, neighbours)
@@ -266,7 +270,36 @@ def m_step(mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours
     values = np.clip(values + level[:, None], edge[:, None], radius**2)
     factors = mixture.cholesky @ (vectors * np.sqrt(values)[:, None, :])
     means = mixture.means + np.einsum("kij,kj->ki", mixture.cholesky, shifts)
-    return project_to_box(counts / counts.sum(), means, factors @ factors.transpose(0, 2, 1), spec)
+    covariances = factors @ factors.transpose(0, 2, 1)
+    if hold:
+        means, covariances = hold_in_box(means, covariances, released.sum_deviation / counts, deviation, spec)
+    return project_to_box(counts / counts.sum(), means, covariances, spec)
+
+
+def hold_in_box(
+    means: np.ndarray, covariances: np.ndarray, mean_noise: np.ndarray, shape_noise: np.ndarray, spec: Spec
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and covariances, shrunk towards those of the uniform distribution on the public box, c and B.
+
+    `mean_noise` and `shape_noise`, (K,), are deviations in the coordinates of a component. The prior is that records
+    are uniform on the box. So, by the law of total variance, a component of covariance A has a mean from a distribution
+    with covariance B - A. The noise in its mean has covariance τ²A. The posterior mean (of a normal prior) is
+    c + (B - A)(B - A + τ²A)⁻¹(μ - c). A component of narrow or well measured records stays where it is. The mean of
+    a background as wide as the box becomes its centre. The eigenvalues of A in units of B that exceed 1 are moved
+    towards 1, by a factor of 1/(1 + τ²) for the excess (prior deviation 1). Without this, the noise of a background of
+    few records makes it wider at every iteration, because a variance cannot fall below its noise but can rise above.
+    Without noise nothing changes. All values are measured or public.
+    """
+    lower, upper = spec.domain.lower, spec.domain.upper
+    centre, side = (lower + upper) / 2, np.sqrt(np.maximum((upper - lower) ** 2 / 12, spec.floor))
+    values, vectors = np.linalg.eigh(covariances / side[:, None] / side)
+    excess = np.maximum(values - 1, 0.0)
+    limited = values - excess * (1 - 1 / (1 + np.square(shape_noise)))[:, None]
+    between, noise_variance = np.maximum(1 - limited, 0.0), np.square(mean_noise)[:, None] * limited
+    share = 1 - noise_variance / np.maximum(between + noise_variance, SMALLEST)
+    along = share * np.einsum("kji,kj->ki", vectors, (means - centre) / side)
+    within = (vectors * limited[:, None, :]) @ vectors.transpose(0, 2, 1)
+    return centre + side * np.einsum("kij,kj->ki", vectors, along), within * side[:, None] * side
 
 
 def _counts(released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> np.ndarray:

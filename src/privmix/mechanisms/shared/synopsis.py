@@ -1,7 +1,8 @@
 """A private synopsis: boxes that fill the public box, each with a noisy count, and the mechanisms that measure one.
 
-The counts are made non-negative by norm-sub. A mixture is then fitted to them as to records that lie somewhere in their
-boxes (`mixture.boxes`). Searches, restarts and the choice of K see only the synopsis: they are post-processing.
+The counts are made non-negative: those of a tree from its root downwards (`allocate_downwards`), others by norm-sub. A
+mixture is then fitted to them as to records that lie somewhere in their boxes (`mixture.boxes`). Searches, restarts and
+the choice of K see only the synopsis: they are post-processing.
 """
 
 import base64
@@ -25,7 +26,13 @@ from privmix.mixture.model import FitResult
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
+from privmix.privacy.privtree import TreeShape
 from privmix.privacy.sensitivity import Neighbours
+
+# Leaves of a node whose sum is not divided further. Chosen on simulated mixtures of 4 to 12 components with 10,000 to
+# 150,000 records, by the squared error of the leaves and of the covariance: 16 to 64 are equal within 1 %.
+BLOCK = 32
+NEGLIGIBLE = 1e-12  # of the largest count: a sum below it is zero but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +47,7 @@ class Synopsis:
     rows_are_exact: bool = False  # whether `rows` is public and exact
     records_per_unit: int = 1  # largest number of records of one person
     released: dict[str, Any] = field(default_factory=dict)  # the synopsis in transcript form
+    shape: TreeShape | None = None  # the tree whose leaves the boxes are, if there is one
 
     @property
     def size(self) -> float:
@@ -56,6 +64,8 @@ class Synopsis:
         if self.size <= 0:
             volumes = np.prod(self.upper - self.lower, axis=1)
             return volumes / volumes.sum()
+        if self.shape is not None:
+            return allocate_downwards(self.shape, self.counts, self.size)
         return self.size * project_to_simplex(self.counts / self.size)
 
     @property
@@ -137,6 +147,7 @@ class SynopsisMechanism(CentralMechanism):
             rows_are_exact=neighbours.size_is_public,
             records_per_unit=neighbours.records,
             released=released,
+            shape=self.shape(released),
         )
 
     def measure_counts(
@@ -149,6 +160,10 @@ class SynopsisMechanism(CentralMechanism):
         """Return the lower and upper corners of the parts of such a partition."""
         raise NotImplementedError
 
+    def shape(self, released: dict[str, Any]) -> TreeShape | None:
+        """Return the tree whose leaves are the parts of such a partition; None if there is no tree."""
+        return None
+
     def deviation(self, neighbours: Neighbours, budget: Budget) -> float:
         """Return the standard deviation of the noise in one count."""
         raise NotImplementedError
@@ -160,3 +175,40 @@ def project_to_simplex(shares: np.ndarray) -> np.ndarray:
     excess = (np.cumsum(ordered) - 1) / np.arange(1, len(shares) + 1)
     kept = np.flatnonzero(ordered > excess)[-1]
     return np.maximum(shares - excess[kept], 0.0)
+
+
+def allocate_downwards(shape: TreeShape, counts: np.ndarray, total: float) -> np.ndarray:
+    """Return non-negative counts of the leaves of a tree with this sum, from the root downwards. Post-processing.
+
+    Norm-sub on all leaves takes the same number from each. If most leaves are empty, much of the positive part of their
+    noise stays: E empty and F other leaves with Laplace noise of scale b keep (E b/2) exp(-t/b) records in the empty
+    ones, where F t is as large. These few records lie anywhere in the public box, far from all others, and make the
+    mixture too wide. The noise in the sum of many leaves averages out, so the sum of a node is divided between its
+    halves first. A half has the sum S of its n leaves, of variance proportional to n. The nearest sums that add up to
+    that of the node share the difference in proportion to n (Hay, Rastogi, Miklau, Suciu 2010, §4.1), and are clipped
+    to be non-negative. Norm-sub then divides the sum of a node of at most `BLOCK` leaves between them. To divide it by
+    halves too would be less accurate: a leaf would pay for the negative noise of its neighbour alone.
+    """
+    codes, depths = shape.leaves()
+    deepest = int(depths.max())
+    first = codes << (deepest - depths)  # the first code of the last level in each leaf
+    order = np.argsort(first)
+    first, ordered = first[order], counts[order]
+    sums = np.concatenate([[0.0], np.cumsum(ordered)])
+    found = np.zeros(len(counts))
+    nodes = [(0, 0, len(counts), total)]  # depth, leaves from ... to ..., sum
+    while nodes:
+        depth, start, end, whole = nodes.pop()
+        own = ordered[start:end]
+        if whole <= NEGLIGIBLE * max(total, float(np.abs(own).max())):
+            continue
+        if end - start <= BLOCK:
+            found[order[start:end]] = whole * project_to_simplex(own / whole)
+            continue
+        half = 1 << (deepest - depth - 1)
+        middle = int(np.searchsorted(first, first[start] + half))
+        difference = whole - (sums[end] - sums[start])
+        left = sums[middle] - sums[start] + difference * (middle - start) / (end - start)
+        left = min(max(left, 0.0), whole)
+        nodes += [(depth + 1, start, middle, left), (depth + 1, middle, end, whole - left)]
+    return found
