@@ -133,7 +133,7 @@ class ForgetsT(type(make_mechanism("dp_em"))):
 
 def test_forgotten_iterations_are_found_in_the_ledger_and_in_the_distances(monkeypatch):
     _claiming(monkeypatch)
-    verdict = _verdict(ForgetsT(iterations=20, attribute_share=0), relation="add_remove")
+    verdict = _verdict(ForgetsT(iterations=20), relation="add_remove")
     _found(verdict, "the ledger adds up to ε =")
     _found(verdict, "measurements together, but ε = 1 is claimed")
     assert verdict.used > 1.5

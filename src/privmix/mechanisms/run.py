@@ -26,7 +26,7 @@ from privmix.mechanisms.base import (
 )
 from privmix.mechanisms.shared import attribute_counts, component_choice
 from privmix.privacy import noise
-from privmix.privacy.accounting import Budget, Claim, account, claim_distance, compose_run
+from privmix.privacy.accounting import Budget, Claim, account, claim_distance
 from privmix.privacy.ledger import Event, Ledger, to_rows
 
 
@@ -55,7 +55,7 @@ def fit(
     )
     rest = replace(budget, epsilon=budget.epsilon - price)
     release = _fit_then_count(mechanism, view, spec.with_components(chosen.number), rest, rng)
-    return _prepend(release, ledger, {"components": chosen.number}, chosen.notes, budget, mechanism)
+    return _prepend(release, ledger, {"components": chosen.number}, chosen.notes)
 
 
 def _fit_then_count(
@@ -83,7 +83,7 @@ def _fit_then_count(
     return replace(
         release,
         events=events,
-        claim=compose_run(events, budget.delta, mechanism.accountant),
+        claim=plan.add_to(release.claim, budget),
         transcript=[*release.transcript, {"attributes": attribute_counts.to_text(table)}],
         shares=shares,
     )
@@ -109,23 +109,16 @@ def _count_then_fit(
     )
     rest = replace(budget, epsilon=budget.epsilon - count_epsilon)
     release = fit(mechanism, records, spec.with_rows(rows), rest, rng)
-    return _prepend(release, ledger, {"rows": rows}, (), budget, mechanism)
+    return _prepend(release, ledger, {"rows": rows}, ())
 
 
-def _prepend(
-    release: Release,
-    ledger: Ledger,
-    result: dict[str, Any],
-    notes: Sequence[str],
-    budget: Budget,
-    mechanism: Mechanism,
-) -> Release:
+def _prepend(release: Release, ledger: Ledger, result: dict[str, Any], notes: Sequence[str]) -> Release:
     """Return the release with an earlier pure measurement in its ledger, its claim and its transcript."""
-    events = [*ledger.events, *release.events]
+    first = account(ledger.events, 0.0, "linear").epsilon
     return replace(
         release,
-        events=events,
-        claim=compose_run(events, budget.delta, mechanism.accountant),
+        events=[*ledger.events, *release.events],
+        claim=Claim(first + release.claim.epsilon, release.claim.delta),
         transcript=[result, *release.transcript],
         notes=[*notes, *release.notes],
     )

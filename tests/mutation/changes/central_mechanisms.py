@@ -79,7 +79,7 @@ CHANGES = (
     change(
         "the choice is not in the ledger",
         f"{OF_CHOICE}::test_choice_and_fit_together_cost_the_budget",
-        (RUNNING, "events = [*ledger.events, *release.events]", "events = release.events"),
+        (RUNNING, "events=[*ledger.events, *release.events]", "events=release.events"),
     ),
     # The attributes of central mechanisms.
     change(

@@ -28,7 +28,7 @@ from privmix.artefacts.domain import Domain
 from privmix.mechanisms.base import Mechanism, Records, Spec
 from privmix.mixture.model import BLOCK, Mixture
 from privmix.privacy import noise, sensitivity
-from privmix.privacy.accounting import ATTRIBUTE_COUNTS, Budget, gaussian_epsilon, gaussian_mu
+from privmix.privacy.accounting import ATTRIBUTE_COUNTS, Budget, Claim, account, gaussian_epsilon, gaussian_mu
 from privmix.privacy.exact import dequantise, quantise
 from privmix.privacy.ledger import Event, Gaussian, Laplace, Ledger
 from privmix.privacy.noise import NoiseSource
@@ -43,6 +43,15 @@ class AttributePlan:
 
     event: Event
     left: Budget
+    joint: bool = False  # whether the measurement is one of the Gaussian measurements that compose exactly
+
+    def add_to(self, claim: Claim, budget: Budget) -> Claim:
+        """Return the claim of a mechanism and of this measurement together (`accounting.compose_run`)."""
+        if self.joint and isinstance(self.event, Gaussian):
+            mu = math.hypot(gaussian_mu(claim.epsilon, claim.delta), 1 / self.event.noise_multiplier)
+            return Claim(gaussian_epsilon(mu, budget.delta), budget.delta)
+        own = account([self.event], budget.delta / 2, "split")
+        return Claim(claim.epsilon + own.epsilon, claim.delta + own.delta)
 
     def deviation(self, spec: Spec, neighbours: Neighbours) -> float:
         """Return the standard deviation of the noise in one number."""
@@ -67,7 +76,7 @@ def make_plan(mechanism: Mechanism, spec: Spec, budget: Budget) -> AttributePlan
         mu = gaussian_mu(budget.epsilon, budget.delta)
         left = gaussian_epsilon(math.sqrt(1 - share) * mu, budget.delta)
         return AttributePlan(
-            Gaussian(ATTRIBUTE_COUNTS, 1 / (math.sqrt(share) * mu)), replace(budget, epsilon=left)
+            Gaussian(ATTRIBUTE_COUNTS, 1 / (math.sqrt(share) * mu)), replace(budget, epsilon=left), joint=True
         )
     own = share * budget.epsilon
     rest = replace(budget, epsilon=budget.epsilon - own)
