@@ -12,7 +12,7 @@ from walks_park import ROWS, people, points
 
 from privmix.artefacts.private import read_private
 from privmix.mechanisms import registry
-from privmix.release import account, card, synthetic
+from privmix.release import account, card, summary, synthetic
 from privmix.release import folder as release_folder
 from privmix.release.folder import read_release
 
@@ -78,6 +78,18 @@ def test_synthetic_data_have_the_columns_and_bounds_of_the_source(released, mech
     told = (folder / "MODEL_CARD.md").read_text()
     assert "`who`: left out, because the release holds nothing about" in told
     assert all(limit in told for limit in account.LIMITS)
+
+
+def test_the_terminal_says_what_is_left_out_and_warns_of_few_records(released):
+    model = read_release(released["grid"])
+    facts = dict(summary.describe_release(model, released["grid"]))
+    assert facts["Synthetic"].endswith("rows of east, north and dog")
+    assert facts["Left out"] == "who: the release holds nothing about this"
+    assert "Warning" not in facts
+    few = model.model_copy(update={"domain": model.domain.model_copy(update={"rows": 10})})
+    assert dict(summary.describe_release(few, released["grid"]))["Warning"].startswith(
+        "10 records are too few"
+    )
 
 
 def test_attributes_are_drawn_by_their_released_shares(released):

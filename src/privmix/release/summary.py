@@ -7,10 +7,11 @@ from privmix.release import card, charges
 from privmix.release.account import Booking
 from privmix.release.charges import SpendingLimit
 from privmix.release.folder import PAGE, ReleasedModel
-from privmix.report.format import SPACE, TRUST, count, neighbours
+from privmix.report.format import SPACE, TRUST, count, listing, neighbours
 from privmix.report.ledger import claim
 
 Fact = tuple[str, str]  # a label and its value
+FEW = 100  # records: below this, no mechanism here finds more than noise at a useful ε
 
 
 def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
@@ -23,8 +24,16 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
         ("Claim", claim(privacy).rstrip(",")),
         ("Protects", f"{protects} ({privacy.unit} level, {privacy.relation})"),
         ("Trust", TRUST[privacy.trust]),
-        ("Synthetic", count(model.synthetic.rows, "row")),
+        ("Synthetic", f"{count(model.synthetic.rows, 'row')} of {listing(model.synthetic.columns)}"),
     ]
+    if model.synthetic.left_out:
+        facts.append(
+            ("Left out", f"{listing(model.synthetic.left_out)}: the release holds nothing about this")
+        )
+    if model.domain.rows < FEW:
+        facts.append(
+            ("Warning", f"{count(model.domain.rows, 'record')} are too few: this model is mostly noise")
+        )
     return [(label, value.replace(SPACE, " ")) for label, value in facts]
 
 
