@@ -133,6 +133,11 @@ def _other_weights(model):
         weights[:] = (
             [1.0] if len(weights) == 1 else [weights[0] / 2, *weights[1:-1], weights[-1] + weights[0] / 2]
         )
+    _other_means(model)
+
+
+def _other_means(model):
+    for units in ("normalised", "original"):
         model[units]["means"][0] = [value / 2 for value in model[units]["means"][0]]
 
 
@@ -497,7 +502,7 @@ UNNOTICED = {
         rebuilt(lambda m: m["about"].update(description=str(SECRETS))),
     ),
     "another title": ("grid", rebuilt(lambda m: m["domain"].update(title="Runs"))),
-    "another mixture that a search may have found": ("grid", rebuilt(_other_weights)),
+    "another mixture that a search may have found": ("grid", rebuilt(_other_means)),
     "another seed of the synthetic rows": ("grid", rebuilt(lambda m: m["synthetic"].update(seed="0" * 32))),
     "another date": ("grid", rebuilt(_with(made="2026-01-01"))),
     "other public bounds of nothing": ("grid", rebuilt(lambda m: m["domain"].update(visibility="public"))),

@@ -147,6 +147,11 @@ def _mechanism(model: ReleasedModel) -> list[str]:
         f"Method `{model.method}`{f' ({settings})' if settings else ''}, configured as `{model.mechanism}`."
     ]
     lines += [f"Why it is private: {argument}" for argument in proof_paragraphs(model.method)]
+    if model.shares and not model.local:
+        lines.append(
+            "The attributes were measured after the mixture: one noisy table of components by values, with its own "
+            "part of the budget. A record adds at most 1 for each attribute."
+        )
     lines.append(f"How the costs add up: {theorem(model.privacy) or model.privacy.accountant}")
     lines += [note[0].upper() + note[1:].rstrip(".") + "." for note in model.notes]
     return lines

@@ -406,6 +406,10 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
             "The reports have the columns and values of the mechanism. Tests of how often each answer occurs, or of "
             "the sizes of the numbers, found no missing noise.",
         )
+    if model.shares:
+        found.insert(
+            6, f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}."
+        )
     if mixture:
         found.insert(6, "The mixture follows from the transcript.")
     else:
