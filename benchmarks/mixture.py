@@ -1,6 +1,8 @@
 """The mixture engine compared with scikit-learn: one EM pass, shadow fits, complete fits, threads, streams.
 
-    python benchmarks/mixture.py [passes] [shadows] [whole] [threads] [stream] [--places FILE]
+The table `mixed` compares fits with attributes with fits of the coordinates alone.
+
+    python benchmarks/mixture.py [passes] [shadows] [whole] [threads] [stream] [mixed] [--places FILE]
 
 Each ratio compares CPU times (user and system) of one thread. The two sides run alternately in one process, so a busy
 machine slows both equally, and the smallest of several times counts. `--places` is a Parquet file of real places with
@@ -27,8 +29,9 @@ from pathlib import Path
 
 import numpy as np
 
-from privmix.mixture import em
+from privmix.mixture import em, mixed_em
 from privmix.mixture.kernel import em_pass
+from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import compress, observe
 
@@ -296,6 +299,45 @@ def one_stream(path: Path) -> None:
     )
 
 
+def mixed() -> None:
+    """Compare complete fits with attributes with fits to the coordinates alone, N = 10⁵, d = 2, K = 10."""
+    heading(
+        "Mixed fit, N = 100,000, d = 2, K = 10",
+        "attributes",
+        "seed",
+        "coordinates, CPU s",
+        "mixed, CPU s",
+        "ratio",
+        "must",
+        "nats below truth",
+    )
+    floor = np.full(2, 1e-6)
+    for name, sizes, must in (
+        ("5 and 9 values", (5, 9), "2x"),
+        ("20 of 5 values", (5,) * 20, "–"),
+        ("500 values", (500,), "–"),
+    ):
+        rng = np.random.default_rng(0)
+        gaussians = made_up(1, 2, 10)[1]
+        truth = MixedMixture(
+            gaussians, {f"a{i}": rng.dirichlet(np.ones(size), size=10) for i, size in enumerate(sizes)}
+        )
+        points, codes = truth.sample(100_000, rng)
+        numbers = dict(zip(truth.shares, sizes, strict=True))
+        for seed in range(6 if must == "2x" else 2):
+
+            def numeric(seed: int = seed, points: np.ndarray = points) -> object:
+                return em.fit(points, 10, floor=floor, rng=np.random.default_rng(seed))
+
+            both = partial(mixed_em.fit, points, codes, numbers, 10, floor)
+            found = both(rng=np.random.default_rng(seed))
+            one, other = alternately(
+                numeric, lambda seed=seed, both=both: both(rng=np.random.default_rng(seed))
+            )
+            below = truth.log_density(points, codes).mean() - found.log_likelihood
+            row(name, seed, f"{one:.2f}", f"{other:.2f}", f"{other / one:.2f}x", must, f"{below:.4f}")
+
+
 def heading(title: str, *columns: str) -> None:
     """Print the header of a table."""
     print(f"\n**{title}**\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
@@ -309,7 +351,14 @@ def row(*cells: object) -> None:
 def main() -> None:
     """Print the requested tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    tables = {"passes": passes, "shadows": shadows, "whole": whole, "threads": threads, "stream": stream}
+    tables = {
+        "passes": passes,
+        "shadows": shadows,
+        "whole": whole,
+        "threads": threads,
+        "stream": stream,
+        "mixed": mixed,
+    }
     parser.add_argument("tables", nargs="*", help=f"which of {', '.join(tables)}; default: all")
     parser.add_argument("--places", type=Path, help="Parquet file with columns lon, lat, count")
     given = parser.parse_args()

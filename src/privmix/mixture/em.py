@@ -105,24 +105,14 @@ def climb(
 def _extrapolate(
     first: Moments, second: Moments, third: Moments, most: np.ndarray
 ) -> tuple[Moments, np.ndarray]:
-    """Extrapolate three successive moments. Return the result and the step length (1: no farther than the third).
-
-    The result is m + 2αr + α²v, where r and v are the first and second difference of the moments and α = |r|/|v|,
-    limited to `most`.
-    """
+    """Extrapolate three successive moments. Return the result and the step length."""
     m = len(first.counts)
     points = [
         np.concatenate([each.counts, each.sums.reshape(m, -1), each.squares.reshape(m, -1)], axis=1)
         for each in (first, second, third)
     ]
-    change = points[1] - points[0]
-    bend = points[2] - points[1] - change
-    sizes = np.linalg.norm(change, axis=1), np.linalg.norm(bend, axis=1)
-    length = np.clip(np.divide(*sizes, out=np.ones(m), where=sizes[1] > 0), 1.0, most)[:, None]
     k = first.counts.shape[1]
-    far = points[0] + 2 * length * change + length**2 * bend
-    sound = (far[:, :k] >= LEAST_COUNT * points[2][:, :k]).all(axis=1, keepdims=True)
-    far, length = np.where(sound, far, points[2]), np.where(sound, length, 1.0)
+    far, length = extrapolate(points, k, most)
     d = first.sums.shape[2]
     return Moments(
         far[:, :k],
@@ -130,7 +120,24 @@ def _extrapolate(
         far[:, k + k * d :].reshape(m, k, d, d),
         third.log_likelihood,
         third.total_weight,
-    ), length[:, 0]
+    ), length
+
+
+def extrapolate(points: Sequence[np.ndarray], k: int, most: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Extrapolate three successive points (m, p), each with k counts first. Return the result and the step length.
+
+    The result is x + 2αr + α²v, where r and v are the first and second difference of the points and α = |r|/|v|,
+    limited to `most`. It is the third point, with length 1, if a count would become too small.
+    """
+    m = len(points[0])
+    change = points[1] - points[0]
+    bend = points[2] - points[1] - change
+    sizes = np.linalg.norm(change, axis=1), np.linalg.norm(bend, axis=1)
+    length = np.clip(np.divide(*sizes, out=np.ones(m), where=sizes[1] > 0), 1.0, most)[:, None]
+    far = points[0] + 2 * length * change + length**2 * bend
+    sound = (far[:, :k] >= LEAST_COUNT * points[2][:, :k]).all(axis=1, keepdims=True)
+    far, length = np.where(sound, far, points[2]), np.where(sound, length, 1.0)
+    return far, length[:, 0]
 
 
 def _select(rows: np.ndarray, one: Moments, other: Moments) -> Moments:
@@ -333,10 +340,10 @@ def _fit_parts(
             f"the start has {start.n_components} components in {start.dimensions} dimensions, "
             f"but {wanted[0]} in {wanted[1]} are required; pass a start of that size."
         )
-    units = _Units.of(whole, options.floor, options.prior)
+    units = Units.of(whole, options.floor, options.prior)
     data = [each.normalise(units.centre, units.scale) for each in data]
     rise = options.climb(units.floor)
-    samples = [_search_sample(each, rng) for each, rng in zip(data, rngs, strict=True)]
+    samples = [search_sample(each, rng) for each, rng in zip(data, rngs, strict=True)]
     if start is None:
         begin = search.best_starts(samples, n_components, units.floor, rngs, rise, options.starts, tol)
     else:
@@ -360,7 +367,7 @@ def _fit_parts(
     return [units.restore(fit, options.max_iter) for fit in fits]
 
 
-def _search_sample(data: Data, rng: np.random.Generator) -> Observations:
+def search_sample(data: Data, rng: np.random.Generator) -> Observations:
     """Draw the sample for the search. Its total weight is that of the data, so that a prior has the same effect."""
     size = min(max(SAMPLE_LEAST, len(data) // SAMPLE_SHARE), SAMPLE_MOST)
     sample = systematic_sample(data, size, rng)
@@ -372,7 +379,7 @@ def _fit_results(climbed: ClimbResult) -> list[FitResult]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Units:
+class Units:
     """The units of a fit, chosen for accuracy: mean 0 and variance 1 on each axis.
 
     A prior refers to the original units, so a fit with a prior keeps them.
@@ -383,7 +390,7 @@ class _Units:
     floor: np.ndarray  # least variances, in these units
 
     @classmethod
-    def of(cls, data: Data, floor: np.ndarray | None, prior: Prior | None) -> "_Units":
+    def of(cls, data: Data, floor: np.ndarray | None, prior: Prior | None) -> "Units":
         centre, covariance = data.covariance()
         variances = np.diagonal(covariance)
         if floor is None:
@@ -403,7 +410,7 @@ class _Units:
         """Convert the fit to original units, and add notes for the reader."""
         jacobian = float(np.log(self.scale).sum())
         root = np.sqrt(self.floor)
-        least = np.linalg.eigvalsh(fit.mixture.covariances / np.outer(root, root))[:, 0]
+        least = np.linalg.eigvalsh(fit.mixture.covariances / np.outer(root, root)).min(axis=1, initial=np.inf)
         k = fit.mixture.n_components
         notes = []
         if not fit.converged:

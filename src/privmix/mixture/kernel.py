@@ -126,6 +126,34 @@ def passes_over_parts(
     return _moments(statistics, log_likelihood, d)
 
 
+def mixed_pass(
+    points: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    parameters: Parameters,
+    shares: np.ndarray,
+    *,
+    threads: int | None = None,
+) -> tuple[Moments, np.ndarray]:
+    """Compute a pass over records with attributes: the moments, stacked, and the counts of the values, (K, T).
+
+    `shares` (K, T) are the shares of the values of all attributes side by side; `codes` (n, A) are its columns.
+    """
+    table, log_shares = coefficients(parameters)[0], np.log(shares)
+    statistics, counts, log_likelihood = np.zeros(table.shape), np.zeros(shares.shape), 0.0
+    run = numba_kernel().mixed_pass
+
+    def task(first: int) -> tuple[np.ndarray, np.ndarray, float]:
+        sums, found, last = np.zeros(table.shape), np.zeros(shares.shape), min(first + PIECE, len(points))
+        return sums, found, run(points, codes, weights, table, log_shares, first, last, sums, found)
+
+    for sums, found, likelihood in run_tasks(task, range(0, len(points), PIECE), threads):
+        statistics += sums
+        counts += found
+        log_likelihood += likelihood
+    return _moments(statistics[None], np.array([log_likelihood]), points.shape[1]), counts
+
+
 def _moments(statistics: np.ndarray, log_likelihood: np.ndarray, d: int) -> Moments:
     if not np.isfinite(log_likelihood).all():
         raise UserError(

@@ -28,6 +28,7 @@ Tensor = np.ndarray  # (blocks, rows, columns)
 vectorised = partial(njit, error_model="numpy")
 
 BLOCK = 256
+LANES = 4  # numbers in a vector of 256 bits
 EXACT = {"contract", "nsz"}
 SUMMING = EXACT | {"reassoc"}
 
@@ -310,6 +311,67 @@ def fused_passes(
         log_likelihood[m] += fused_pass(
             points, spread, weights, coefficients[m], ends[m], ends[m + 1], statistics[m]
         )
+
+
+@vectorised(fastmath=EXACT)
+def _add(values: Vector, sums: Vector) -> None:
+    for i in range(len(sums)):
+        sums[i] += values[i]
+
+
+@vectorised(nogil=True, cache=True)
+def mixed_pass(
+    points: Matrix,
+    codes: Matrix,
+    weights: Vector,
+    coefficients: Matrix,
+    log_shares: Matrix,
+    first: int,
+    last: int,
+    statistics: Matrix,
+    counts: Matrix,
+) -> float:
+    """Do the same as `fused_pass` for records with attributes, and add the counts of their values to `counts` (K, T).
+
+    `codes` (n, A) are columns of `log_shares` (K, T), which holds the values of all attributes side by side. Inside,
+    the components of a record are next to each other, padded to whole vectors, so that a value costs one vector sum.
+    """
+    count, p = coefficients.shape
+    table = _paired(coefficients)
+    sums = np.zeros(table.shape)
+    features = np.zeros((p, BLOCK))
+    features[0, :] = 1.0
+    joint, peaks, total = np.empty((len(table), BLOCK)), np.empty((2, BLOCK)), np.empty(BLOCK)
+    width = (count + LANES - 1) // LANES * LANES
+    by_value, found = np.zeros((log_shares.shape[1], width)), np.zeros((log_shares.shape[1], width))
+    by_value[:, :count] = log_shares.T
+    of_record, no_spread = np.zeros((BLOCK, width)), np.empty((0, 0))
+    log_likelihood = 0.0
+    for start in range(first, last, BLOCK):
+        n = min(BLOCK, last - start)
+        _fill(points, no_spread, start, n, features)
+        _log_joint(table, features, n, joint)
+        for i in range(n):
+            of_record[i, :] = 0.0
+            for a in range(codes.shape[1]):
+                _add(by_value[codes[start + i, a]], of_record[i])
+        for k in range(count):
+            for i in range(n):
+                joint[k, i] += of_record[i, k]
+        log_likelihood += _soften(count, joint, n, weights[start : start + n], peaks, total)
+        for k in range(0, len(table), 2):
+            for j in range(0, p, GROUP):
+                f0, f1, f2 = features[j, :n], features[j + 1, :n], features[j + 2, :n]
+                _dot(joint[k, :n], joint[k + 1, :n], f0, f1, f2, sums[k, j:], sums[k + 1, j:])
+        for k in range(count):
+            for i in range(n):
+                of_record[i, k] = joint[k, i]
+        for i in range(n):
+            for a in range(codes.shape[1]):
+                _add(of_record[i], found[codes[start + i, a]])
+    statistics += sums[:count]
+    counts += found[:, :count].T
+    return log_likelihood
 
 
 @vectorised()

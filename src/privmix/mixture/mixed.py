@@ -18,7 +18,10 @@ Codes = Mapping[str, np.ndarray]  # attribute -> (n,) codes of its values
 
 @dataclass(frozen=True, eq=False)
 class MixedMixture:
-    """A Gaussian mixture whose components also have shares of the values of each attribute."""
+    """A Gaussian mixture whose components also have shares of the values of each attribute.
+
+    scikit-learn has no such mixture. `gaussians.to_sklearn()` converts the part over the coordinates.
+    """
 
     gaussians: Mixture
     shares: Mapping[str, np.ndarray] = field(default_factory=dict)  # attribute -> (K, V), rows sum to 1

@@ -16,7 +16,10 @@ ROUNDING = 1e-9  # weights whose sum differs from 1 by less are renormalised; a 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """A mixture of K components in d dimensions. The constructor checks all values."""
+    """A mixture of K components in d dimensions. The constructor checks all values.
+
+    d may be 0: such a mixture has only weights, for records that have attributes but no coordinates.
+    """
 
     weights: np.ndarray  # (K,) non-negative, sum 1
     means: np.ndarray  # (K, d)
@@ -30,9 +33,9 @@ class Mixture:
         )
         k = len(weights) if weights.ndim == 1 else 0
         d = means.shape[1] if means.ndim == 2 else 0
-        if k < 1 or d < 1 or means.shape != (k, d) or covariances.shape != (k, d, d):
+        if k < 1 or means.shape != (k, d) or covariances.shape != (k, d, d):
             raise UserError(
-                "a mixture needs weights (K,), means (K, d) and covariances (K, d, d) with K, d >= 1, "
+                "a mixture needs weights (K,), means (K, d) and covariances (K, d, d) with K >= 1, "
                 f"but has {weights.shape}, {means.shape} and {covariances.shape}; pass arrays of those shapes."
             )
         for name, part in (("weights", weights), ("means", means), ("covariances", covariances)):

@@ -439,6 +439,8 @@ def floor_covariances(covariances: np.ndarray, floor: np.ndarray) -> np.ndarray:
     d = covariances.shape[-1]
     if floor.shape != (d,) or not (np.isfinite(floor) & (floor > 0)).all():
         raise UserError(f"the floor must be {d} positive variances, one per coordinate, but is {floor}.")
+    if d == 0:
+        return covariances
     root = np.sqrt(floor)
     unit = root[:, None] * root
     mirrored = (covariances + np.swapaxes(covariances, -1, -2)) / 2

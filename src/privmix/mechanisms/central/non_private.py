@@ -1,6 +1,7 @@
 """EM on the records themselves: the most accurate fit, without any privacy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -15,8 +16,8 @@ from privmix.mechanisms.base import (
     best_fit,
     mechanism_dataclass,
 )
-from privmix.mixture import em
-from privmix.mixture.model import FitResult
+from privmix.mixture import em, mixed_em
+from privmix.mixture.model import FitResult, Mixture
 from privmix.privacy.accounting import Budget, Claim
 
 
@@ -31,7 +32,10 @@ class NonPrivate(Mechanism):
     searches: Annotated[int, Field(ge=1, le=1000)] = 1
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """Run the full search on the records, with covariances floored by the public resolution."""
+        """Run the full search on the coordinates, with covariances floored by the public resolution.
+
+        The shares of the attributes' values in each component then follow by EM. They do not change the mixture.
+        """
 
         def searched(number: int) -> FitResult:
             fits = (
@@ -39,12 +43,13 @@ class NonPrivate(Mechanism):
             )
             return max(fits, key=lambda fit: fit.log_likelihood)
 
-        return _to_release(best_fit(spec, searched, records=len(view)))
+        best = best_fit(spec, searched, records=len(view))
+        return replace(_to_release(best), shares=_shares(view, spec, best.mixture))
 
     def fit_many(
         self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
-        """Run the same search on all subsets together. All streams are spawned from this one."""
+        """Run the same search on all subsets together, without shares. All streams are spawned from this one."""
 
         def searched(number: int) -> list[FitResult]:
             searches = [
@@ -62,6 +67,14 @@ class NonPrivate(Mechanism):
             _to_release(best_fit(spec, of_subset(subset), records=mask.sum()))
             for subset, mask in enumerate(subsets)
         ]
+
+
+def _shares(view: Records, spec: Spec, mixture: Mixture) -> Mapping[str, np.ndarray]:
+    sizes = {each.name: len(each.values) for each in spec.domain.attributes if each.name in view.codes}
+    if not sizes:
+        return {}
+    codes = {name: view.codes[name] for name in sizes}
+    return mixed_em.fit_shares(view.points, codes, sizes, mixture).mixture.shares
 
 
 def _to_release(best: FitResult) -> Release:
