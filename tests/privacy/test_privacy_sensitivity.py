@@ -174,6 +174,7 @@ def test_impossible_radii_and_weights_are_refused_with_the_value(bad):
         lambda: sensitivity.joint(neighbours, radius=1.0, count=bad),
         lambda: sensitivity.joint(neighbours, radius=1.0, total=bad),
         lambda: sensitivity.joint(neighbours, radius=1.0, square=bad),
+        lambda: sensitivity.joint(neighbours, radius=1.0, attributes=1, value=bad),
     ):
         with pytest.raises(UserError, match=f"= {bad!r} must be"):
             call()
@@ -192,3 +193,8 @@ def test_impossible_radii_and_weights_are_refused_with_the_value(bad):
 def test_unknown_neighbours_are_refused_with_the_value(arguments, message):
     with pytest.raises(UserError, match=message):
         Neighbours(*arguments)
+
+
+def test_a_negative_number_of_attributes_is_refused():
+    with pytest.raises(UserError, match="attributes = -1 must not be negative"):
+        sensitivity.joint(Neighbours("record", "replace_one"), radius=1.0, attributes=-1)

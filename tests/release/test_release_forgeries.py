@@ -356,6 +356,16 @@ FORGERIES = {
         "response", rebuilt(lambda m: m["shares"]["dog"][0].reverse()), "do not follow from",
     ),
     "no shares of an attribute": ("grid", rebuilt(_without_shares), "do not follow from"),
+    "other shares of a joint clustering": (
+        "moments", rebuilt(lambda m: m["shares"]["dog"][0].reverse()), "do not follow from",
+    ),
+    "no shares of a joint clustering": ("moments", rebuilt(_without_shares), "do not follow from"),
+    "no counts of values": ("moments", rebuilt(lambda m: m["transcript"][0].pop("attributes")), "demands"),
+    "other counts of values": (
+        "moments",
+        rebuilt(lambda m: m["transcript"][0]["attributes"][0].reverse()),
+        "follow from the transcript",
+    ),
     "shares that are no distribution": (
         "grid", rebuilt(lambda m: m["shares"].update(dog=[[0.5, 0.6] for _ in m["shares"]["dog"]])), "no distribution",
     ),

@@ -255,9 +255,8 @@ class Mechanism:
     # Whether `fit_many` fits many subsets of the records together, faster than one by one.
     fits_together: ClassVar[bool] = False
 
-    @property
-    def table_share(self) -> float:
-        """The part of the budget for a table of attributes, measured after the mixture; 0 for no such table."""
+    def table_share(self, spec: Spec) -> float:
+        """Return the part of the budget for a table of attributes after the mixture; 0 for no such table."""
         return 0.0
 
     @property
@@ -295,7 +294,6 @@ class CentralMechanism(Mechanism):
 
     attribute_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
 
-    @property
-    def table_share(self) -> float:
-        """The part of the budget for the attributes."""
+    def table_share(self, spec: Spec) -> float:
+        """Return the part of the budget for the attributes."""
         return self.attribute_share

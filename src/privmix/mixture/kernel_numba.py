@@ -443,8 +443,14 @@ def standardised_pass(
     last: int,
     counts: Vector,
     products: Tensor,
+    kinds: Vector,
+    log_shares: Matrix,
+    by_kind: Matrix,
 ) -> None:
     """Add counts (K,) and products (K, axes, p) of the clipped standardised places of records first..last.
+
+    With attributes, `kinds` (n,) are columns of `log_shares` (K, M), which is added to the log responsibilities, and
+    of `by_kind` (K, M), which counts them. Without, `kinds` is empty.
 
     `affine` (K, axes, p) holds [-L⁻¹μ, L⁻¹], padded with zeros: axes to an even number, p to a multiple of GROUP.
     `products` are Σ w γ z (1, z) for each coordinate of z, on and above the diagonal. Some below it are missing.
@@ -470,7 +476,15 @@ def standardised_pass(
             for a in range(d):
                 _add_square(places[k * axes + a, :n], distances[k, :n])
             _log_density(log_scale[k], distances[k, :n], joint[k, :n])
+        if len(kinds):
+            for k in range(count):
+                for i in range(n):
+                    joint[k, i] += log_shares[k, kinds[start + i]]
         _soften(count, joint, n, weights[start : start + n], peaks, total)
+        if len(kinds):
+            for k in range(count):
+                for i in range(n):
+                    by_kind[k, kinds[start + i]] += joint[k, i]
         for k in range(count):
             found = _find(joint[k, :n], weights[start : start + n], chosen)
             if found == 0:

@@ -45,6 +45,11 @@ class MixedMixture:
             checked[name] = shares
         object.__setattr__(self, "shares", checked)
 
+    @property
+    def n_components(self) -> int:
+        """Number of components, K."""
+        return self.gaussians.n_components
+
     def log_density(self, points: np.ndarray, codes: Codes) -> np.ndarray:
         """Compute log p(x, c) for each record, (n,), over the attributes in `codes`; -inf where it underflows."""
         joint = self._log_joint(points, codes)

@@ -49,8 +49,13 @@ def rowwise_exponential(values: np.ndarray) -> np.ndarray:
     return series * power.view(np.float64)
 
 
-def standardise_records(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
-    """Compute responsibilities (K, n) and standardised places z_k = L_k⁻¹(x - μ_k), (K, d, n), of points (n, d)."""
+def standardise_records(
+    points: np.ndarray, mixture: Mixture, log_shares: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute responsibilities (K, n) and standardised places z_k = L_k⁻¹(x - μ_k), (K, d, n), of points (n, d).
+
+    `log_shares` (K, n) is added to the log density of each record: the log shares of its attributes.
+    """
     k, d = mixture.means.shape
     inverse = np.linalg.inv(mixture.cholesky)
     with np.errstate(divide="ignore"):
@@ -62,6 +67,8 @@ def standardise_records(points: np.ndarray, mixture: Mixture) -> tuple[np.ndarra
         for column in range(1, row + 1):
             places[:, row] += inverse[:, row, column, None] * away[:, column]
     joint = log_scale[:, None] - 0.5 * sum_of_squares(places.transpose(1, 0, 2))
+    if log_shares is not None:
+        joint = joint + log_shares
     shares = rowwise_exponential(joint - joint.max(axis=0))
     shares[np.isneginf(log_scale)] = 0.0
     whole = np.zeros(len(points))
@@ -98,6 +105,11 @@ NUMBERS = 131072  # numbers in the largest array of one step, so that it stays i
 LOG_ZERO = -1e300  # log of a weight of zero
 WORTH_COMPILING = 200_000  # records times components of one pass; a fit makes dozens of passes
 QUADRATURE = 4000  # nodes of the integral over the radius
+NO_KINDS = np.empty(0, dtype=np.int64)
+
+Attributes = tuple[
+    np.ndarray, np.ndarray
+]  # combination of values of each record, (n,), and log shares (K, M)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +119,20 @@ class StandardisedMoments:
     counts: np.ndarray  # (K,)       Σ w γ
     sums: np.ndarray  # (K, d)       Σ w γ z
     squares: np.ndarray  # (K, d, d) Σ w γ z zᵀ
+    by_kind: np.ndarray | None = None  # (K, M) Σ w γ over the records of each combination of values
 
 
 def standardised_pass(
-    observations: Observations, mixture: Mixture, radius: float, *, threads: int | None = None
+    observations: Observations,
+    mixture: Mixture,
+    radius: float,
+    *,
+    attributes: Attributes | None = None,
+    threads: int | None = None,
 ) -> StandardisedMoments:
     """Compute the E-step and the moments of clipped standardised records in one pass, without an N by K array.
 
+    `attributes`: the combination of values of each record, (n,), and the log shares of each combination, (K, M).
     Use numpy if there are too few records to be worth the import of numba.
     """
     if observations.spread is not None:
@@ -124,16 +143,21 @@ def standardised_pass(
         log_scale = np.maximum(np.log(mixture.weights), LOG_ZERO)
     log_scale = log_scale + np.log(np.diagonal(inverse, axis1=-2, axis2=-1)).sum(axis=-1)
     if len(observations) * mixture.n_components < WORTH_COMPILING:
-        return plain_pass(observations, affine, log_scale, radius)
-    return fused_pass(observations, affine, log_scale, radius, threads)
+        return plain_pass(observations, affine, log_scale, radius, attributes)
+    return fused_pass(observations, affine, log_scale, radius, threads, attributes)
 
 
 def plain_pass(
-    observations: Observations, affine: np.ndarray, log_scale: np.ndarray, radius: float
+    observations: Observations,
+    affine: np.ndarray,
+    log_scale: np.ndarray,
+    radius: float,
+    attributes: Attributes | None = None,
 ) -> StandardisedMoments:
     """Compute the pass by numpy: z_k = affine_k (1, x) has log density log_scale_k - ½‖z_k‖² up to a constant."""
     k, d, _ = affine.shape
     counts, sums, squares = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
+    by_kind = None if attributes is None else np.zeros(attributes[1].shape)
     width = min(max(NUMBERS // (k * d), 64), 4096)
     for first in range(0, len(observations), width):
         points = observations.points[first : first + width]
@@ -141,6 +165,9 @@ def plain_pass(
         places = (affine.reshape(k * d, d + 1) @ homogeneous).reshape(k, d, -1)
         distances = np.einsum("kdn,kdn->kn", places, places)
         joint = log_scale[:, None] - 0.5 * distances
+        if attributes is not None:
+            kinds = attributes[0][first : first + width]
+            joint += attributes[1][:, kinds]
         joint -= joint.max(axis=0)
         shares = np.exp(joint, out=joint)
         shares *= observations.weights[first : first + width] / shares.sum(axis=0)
@@ -149,7 +176,10 @@ def plain_pass(
         counts += shares.sum(axis=1)
         sums += shared.sum(axis=2)
         squares += shared @ places.transpose(0, 2, 1)
-    return StandardisedMoments(counts, sums, squares)
+        if by_kind is not None:
+            for own, share in zip(by_kind, shares, strict=True):
+                own += np.bincount(kinds, share, len(own))
+    return StandardisedMoments(counts, sums, squares, by_kind)
 
 
 def fused_pass(
@@ -158,6 +188,7 @@ def fused_pass(
     log_scale: np.ndarray,
     radius: float,
     threads: int | None,
+    attributes: Attributes | None = None,
 ) -> StandardisedMoments:
     """Compute the pass by the compiled loop, in pieces that threads can share."""
     k, d, _ = affine.shape
@@ -165,19 +196,23 @@ def fused_pass(
     table = np.zeros((k, d + d % 2, -(-(d + 1) // kernel.GROUP) * kernel.GROUP))
     table[:, :d, : d + 1] = affine
 
-    def task(piece: tuple[int, Observations, int, int]) -> tuple[np.ndarray, np.ndarray]:
-        _, block, first, last = piece
-        own, products = np.zeros(k), np.zeros(table.shape)
-        run(block.points, block.weights, table, log_scale, float(radius), first, last, own, products)
-        return own, products
+    kinds, log_shares = (NO_KINDS, np.empty((0, 0))) if attributes is None else attributes
 
-    counts, products = np.zeros(k), np.zeros(table.shape)
-    for own, more in kernel.run_tasks(task, kernel.pieces([observations]), threads):
+    def task(piece: tuple[int, Observations, int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        _, block, first, last = piece
+        own, products, found = np.zeros(k), np.zeros(table.shape), np.zeros(log_shares.shape)
+        places = (block.points, block.weights, table, log_scale, float(radius), first, last, own, products)
+        run(*places, kinds, log_shares, found)
+        return own, products, found
+
+    counts, products, by_kind = np.zeros(k), np.zeros(table.shape), np.zeros(log_shares.shape)
+    for own, more, found in kernel.run_tasks(task, kernel.pieces([observations]), threads):
         counts += own
         products += more
+        by_kind += found
     rows, columns = np.triu_indices(d)
     squares = symmetric_matrix(products[:, rows, 1 + columns], d)
-    return StandardisedMoments(counts, products[:, :d, 0], squares)
+    return StandardisedMoments(counts, products[:, :d, 0], squares, None if attributes is None else by_kind)
 
 
 def clipped_variance(dimensions: int, radius: float) -> float:

@@ -122,21 +122,35 @@ def second_moments(neighbours: Neighbours, *, radius: float = 1.0) -> float:
 
 
 def joint(
-    neighbours: Neighbours, *, radius: float, count: float = 1.0, total: float = 1.0, square: float = 1.0
+    neighbours: Neighbours,
+    *,
+    radius: float,
+    count: float = 1.0,
+    total: float = 1.0,
+    square: float = 1.0,
+    attributes: int = 0,
+    value: float = 1.0,
 ) -> float:
-    """Return the L2 sensitivity of all statistics as one vector, Σ_i (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ)_k.
+    """Return the L2 sensitivity of all statistics as one vector, Σ_i (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ, f γ_k u_c)_k.
 
-    The vector is for one Gaussian measurement. a, b, e are the weights `count`, `total`, `square`. The matrices count
-    by their Frobenius norm (upper triangle, √2 off the diagonal). A contribution has
+    The vector is for one Gaussian measurement. a, b, e, f are the weights `count`, `total`, `square`, `value`. The
+    matrices count by their Frobenius norm (upper triangle, √2 off the diagonal). Without attributes, a contribution has
     ‖s‖² = Σ γ_k² (a² + b²‖z‖² + e²‖z‖⁴) ≤ S² = a² + b²c² + e²c⁴. When replacing,
-    ‖s - s'‖² = ‖s‖² + ‖s'‖² - 2 Σ γ_k γ'_k f(z_k·z'_k) with f(t) = a² + b²t + e²t². If b² ≤ 2ae then f ≥ 0 and the
-    bound is √2 S. Otherwise it is √(2 S² - 2 min f), with the minimum over |t| ≤ c².
+    ‖s - s'‖² = ‖s‖² + ‖s'‖² - 2 Σ γ_k γ'_k g(z_k·z'_k) with g(t) = a² + b²t + e²t². If b² ≤ 2ae then g ≥ 0 and the
+    bound is √2 S. Otherwise it is √(2 S² - 2 min g), with the minimum over |t| ≤ c².
+
+    u_c has a 1 at the value of each of the A `attributes`, and 0 elsewhere. Its block adds f² A Σ γ_k² ≤ A f² to ‖s‖²,
+    and so to S². It adds f² γ_k γ'_k to the inner product for each attribute on which the two records agree: never a
+    negative number, and nothing if they agree on none.
     """
     c = check_positive(radius, "joint sensitivity: radius")
     a = check_positive(count, "joint sensitivity: weight of counts")
     b = check_positive(total, "joint sensitivity: weight of sums")
     e = check_positive(square, "joint sensitivity: weight of second moments")
-    largest = a * a + b * b * c * c + e * e * c**4
+    f = check_positive(value, "joint sensitivity: weight of attribute values")
+    if attributes < 0:
+        raise UserError(f"joint sensitivity: attributes = {attributes!r} must not be negative.")
+    largest = a * a + b * b * c * c + e * e * c**4 + attributes * f * f
     if neighbours.relation == "add_remove":
         return neighbours.difference(math.sqrt(largest), opposed=False)
     lowest = max(-b * b / (2 * e * e), -c * c)

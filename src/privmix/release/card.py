@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from privmix.errors import UserError
 from privmix.mechanisms import registry
+from privmix.privacy.accounting import ATTRIBUTE_COUNTS
 from privmix.release.account import LIMITS
 from privmix.release.folder import (
     CHECKSUMS,
@@ -147,7 +148,7 @@ def _mechanism(model: ReleasedModel) -> list[str]:
         f"Method `{model.method}`{f' ({settings})' if settings else ''}, configured as `{model.mechanism}`."
     ]
     lines += [f"Why it is private: {argument}" for argument in proof_paragraphs(model.method)]
-    if model.shares and not model.local:
+    if any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger):
         lines.append(
             "The attributes were measured after the mixture: one noisy table of components by values, with its own "
             "part of the budget. A record adds at most 1 for each attribute."

@@ -6,7 +6,7 @@ the other mechanisms come from searches with randomness that is not published. T
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,17 @@ from privmix.mechanisms.central.posterior_sample import NoisyPosterior, Posterio
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local import adaptive_tree_response, tree_response
 from privmix.mechanisms.local.base import LocalMechanism
-from privmix.mechanisms.shared import attribute_counts, component_choice, joint_moments
-from privmix.mechanisms.shared.joint_moments import MomentMeasurement, Refinement, average_mixtures, m_step
+from privmix.mechanisms.shared import attribute_counts, component_choice
+from privmix.mechanisms.shared.joint_moments import (
+    AnyModel,
+    MomentMeasurement,
+    Refinement,
+    average_mixtures,
+    m_step,
+)
 from privmix.mechanisms.shared.synopsis import Synopsis, SynopsisMechanism
 from privmix.mixture import deviation, gradient
+from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Prior, estimate
 from privmix.privacy import noise
@@ -36,7 +43,7 @@ from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Ledger
 from privmix.release.folder import MODEL, ReleasedModel
 from privmix.release.public_plan import PublicPlan
-from privmix.release.transcripts import attribute_table
+from privmix.release.transcripts import attribute_table, moment_scheme
 
 TOLERANCE = 1e-6  # relative, and 1e-9 absolute in the unit ball: the same computation on another machine
 WHOLE = r"(\d{1,6})"
@@ -57,7 +64,8 @@ def derive_mixture(model: ReleasedModel, plan: PublicPlan) -> Mixture | None:
     if isinstance(mechanism, PosteriorSample) and mechanism.released == "mean":
         return _posterior(mechanism, entries, spec, budget).mean
     if isinstance(mechanism, NoisyMoments):
-        return _scheduled_mixture(mechanism, entries, spec, budget)
+        scheduled = _scheduled_mixture(mechanism, entries, spec, budget)
+        return None if scheduled is None else scheduled.gaussians
     return None
 
 
@@ -78,7 +86,10 @@ def check_mixture(model: ReleasedModel, plan: PublicPlan) -> bool:
 
 
 def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
-    """Compare the shares of attributes with those that the measured table implies."""
+    """Compare the shares of attributes with those that the measured table, or the measurements together, imply."""
+    if isinstance(plan.mechanism, NoisyMoments) and plan.mechanism.takes_part(plan.spec):
+        _check_scheduled_shares(model, plan, plan.mechanism)
+        return
     if plan.attributes is None:
         return
     table, neighbours = attribute_table(model.transcript[-1], plan), plan.mechanism.relation(plan.spec)
@@ -92,8 +103,25 @@ def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
             plan.spec.domain.rows if neighbours.size_is_public else None,
             plan.attributes.deviation(plan.spec, neighbours),
         )
+    _compare_shares(model, derived)
+
+
+def _check_scheduled_shares(model: ReleasedModel, plan: PublicPlan, mechanism: NoisyMoments) -> None:
+    """Compare shares that took part in the clustering. After a random search, only their attributes are known."""
+    with np.errstate(all="ignore"):
+        derived = _scheduled_mixture(mechanism, plan.entries(model.transcript), plan.spec, plan.budget)
+    if derived is not None:
+        _compare_shares(model, derived.shares)
+    elif list(model.shares) != [attribute.name for attribute in plan.spec.domain.attributes]:
+        _compare_shares(model, {})
+
+
+def _compare_shares(model: ReleasedModel, derived: Mapping[str, np.ndarray]) -> None:
     same = list(derived) == list(model.shares)
-    if not same or not all(np.allclose(derived[name], model.shares[name], atol=1e-9) for name in derived):
+    if not same or not all(
+        np.shape(model.shares[name]) == own.shape and np.allclose(own, model.shares[name], atol=1e-9)
+        for name, own in derived.items()
+    ):
         raise UserError(
             f"{MODEL}: the shares of attributes do not follow from the transcript; do not publish it."
         )
@@ -155,15 +183,15 @@ def _moved_reference(mechanism: OutputNoise, entry: Entry, spec: Spec, budget: B
 def _measured(entry: Entry, spec: Spec, mechanism: Any, noise_multiplier: float) -> MomentMeasurement:
     """Return a joint measurement as the mechanism had it, with the deviations of its noise."""
     counts, sums, squares = (np.array(entry[name]) for name in ("counts", "sums", "squares"))
-    shape, neighbours = joint_moments.scheme(sums.shape[1]), mechanism.relation(spec)
-    size = len(counts) * deviation.component_size(sums.shape[1])
+    shape, neighbours = moment_scheme(mechanism, spec), mechanism.relation(spec)
+    values = np.array(entry["attributes"]) if shape.attributes else None
+    size = shape.size(len(sums), sums.shape[1], 0 if values is None else values.shape[1])
     reach = noise.with_rounding(
         shape.sensitivity(neighbours), size, 2, neighbours=neighbours, source=ExactNoise()
     )
     drawn = noise_multiplier * reach
-    return MomentMeasurement(
-        counts, sums, squares, drawn / shape.count, drawn / shape.total, drawn / shape.square
-    )
+    deviations = (drawn / shape.count, drawn / shape.total, drawn / shape.square)
+    return MomentMeasurement(counts, sums, squares, *deviations, values, drawn / shape.value)
 
 
 def _posterior(
@@ -179,7 +207,7 @@ def _posterior(
 
 def _scheduled_mixture(
     mechanism: NoisyMoments, entries: Sequence[Entry], spec: Spec, budget: Budget
-) -> Mixture | None:
+) -> MixedMixture | None:
     neighbours = mechanism.relation(spec)
     plan = mechanism.schedule(spec, budget, neighbours)
     if plan.width > plan.n_components:
@@ -187,8 +215,9 @@ def _scheduled_mixture(
     multiplier = equal_shares(0, plan.releases, budget, "exact").noise_multiplier
     waiting = iter(entries)
 
-    def run(start: Mixture, iterations: int, label: str) -> Refinement:
-        mixture, iterates = start, []
+    def run(start: AnyModel, iterations: int, label: str) -> Refinement[AnyModel]:
+        mixture = start
+        iterates: list[AnyModel] = []
         for _ in range(iterations):
             released = _measured(next(waiting), spec, mechanism, multiplier)
             mixture = m_step(mixture, released, spec, neighbours, hold=noisy_moments.holds(label))
@@ -196,7 +225,7 @@ def _scheduled_mixture(
         kept = iterates[iterations // 2 :] or [start]
         return Refinement(average_mixtures(kept, spec), iterates, [])
 
-    return noisy_moments._run_schedule(run, plan, spec, np.random.Generator(np.random.PCG64(0)))
+    return mechanism.carry_out(run, plan, spec, multiplier, np.random.Generator(np.random.PCG64(0)))
 
 
 def check_notes(model: ReleasedModel, plan: PublicPlan) -> None:
@@ -260,7 +289,7 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     elif isinstance(mechanism, NoisyMoments):
         neighbours = mechanism.relation(spec)
         schedule = mechanism.schedule(spec, budget, neighbours)
-        each = noisy_moments._loss(spec, schedule.n_components, budget, neighbours)
+        each = mechanism.loss(spec, schedule.n_components, budget, neighbours)
         yield from noisy_moments._notes(schedule, spec, schedule.releases * each)
     elif isinstance(mechanism, OutputNoise):
         _, factors = _shrunk_sum(mechanism, entries[0], spec, budget)

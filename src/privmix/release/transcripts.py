@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.mechanisms.base import Spec
+from privmix.mechanisms.base import Mechanism, Spec
 from privmix.mechanisms.central.dp_em import DpEm
 from privmix.mechanisms.central.dp_sgd import CLIP, DpSgd
 from privmix.mechanisms.central.noisy_grid import NoisyGrid
@@ -24,6 +24,7 @@ from privmix.mechanisms.central.output_noise import OutputNoise
 from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.shared import joint_moments
+from privmix.mechanisms.shared.joint_moments import MomentScheme
 from privmix.mixture import deviation, gradient
 from privmix.mixture.moments import upper_triangle
 from privmix.privacy import sensitivity
@@ -59,7 +60,6 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_numbe
 def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
     """Check the form of all entries, and yield their noisy numbers."""
     mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
-    records = most_records(spec, mechanism.relation(spec))
     if mechanism.randomises_records:
         _demand(not entries, "the reports are the only measurements of a local mechanism")
     elif isinstance(mechanism, NoisyGrid):
@@ -75,19 +75,15 @@ def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
         components = {len(entry["counts"]) for entry in entries[1:] if isinstance(entry.get("counts"), list)}
         _demand(len(components) == 1 and max(components) <= spec.n_components, "the number of components")
         multiplier = math.sqrt(mechanism.iterations) / gaussian_mu(budget.epsilon - for_tree, budget.delta)
-        reach = _moment_reach(mechanism, spec)
         for entry in entries[1:]:
-            yield from _moments(
-                entry, {"stage": "moments"}, max(components), spec, multiplier * reach, reach, records
-            )
+            yield from _moments(entry, {"stage": "moments"}, max(components), mechanism, spec, multiplier)
     elif isinstance(mechanism, NoisyMoments):
         schedule = mechanism.schedule(spec, budget, mechanism.relation(spec))
         stages = moment_stages(schedule)
         _demand(len(entries) == len(stages), "the number of measurements")
         multiplier = equal_shares(0, schedule.releases, budget, "exact").noise_multiplier
-        reach = _moment_reach(mechanism, spec)
         for entry, (label, number) in zip(entries, stages, strict=True):
-            yield from _moments(entry, {"stage": label}, number, spec, multiplier * reach, reach, records)
+            yield from _moments(entry, {"stage": label}, number, mechanism, spec, multiplier)
     elif isinstance(mechanism, DpEm):
         _demand(len(entries) == mechanism.iterations, "the number of iterations")
         for number, entry in enumerate(entries):
@@ -236,8 +232,10 @@ def check_shape(value: Any, first: int, depth: int) -> TreeShape:
     return shape
 
 
-def _moment_reach(mechanism: NoisyMoments | TreeThenMoments | PosteriorSample, spec: Spec) -> float:
-    return joint_moments.scheme(len(spec.domain.axes)).sensitivity(mechanism.relation(spec))
+def moment_scheme(mechanism: Mechanism, spec: Spec) -> MomentScheme:
+    """Return the weights of a joint measurement, with attributes if they take part in it."""
+    share = mechanism.value_share(spec) if isinstance(mechanism, NoisyMoments) else 0.0
+    return joint_moments.scheme(len(spec.domain.axes), len(spec.domain.attributes) if share else 0, share)
 
 
 def most_records(spec: Spec, neighbours: Neighbours) -> float:
@@ -246,14 +244,16 @@ def most_records(spec: Spec, neighbours: Neighbours) -> float:
 
 
 def _moments(
-    entry: Entry, first: Entry, components: int, spec: Spec, sigma: float, reach: float, records: float
+    entry: Entry, first: Entry, components: int, mechanism: Mechanism, spec: Spec, multiplier: float
 ) -> Iterator[Noisy]:
     """Check one joint measurement: its parts are whole steps over the weights of `joint_moments.scheme`."""
-    _only(entry, *first, "counts", "sums", "squares")
+    scheme, neighbours = moment_scheme(mechanism, spec), mechanism.relation(spec)
+    reach, records = scheme.sensitivity(neighbours), most_records(spec, neighbours)
+    sigma = multiplier * reach
+    _only(entry, *first, "counts", "sums", "squares", *(["attributes"] if scheme.attributes else []))
     for key, value in first.items():
         _demand(type(entry[key]) is type(value) and entry[key] == value, f"{key} = {value}")
     d = len(spec.domain.axes)
-    scheme = joint_moments.scheme(d)
     rows, columns, factor = upper_triangle(d)
     squares = _symmetric(entry["squares"], components, d)
     triangles = _measured(squares[:, rows, columns], 1.0, factor, scheme.square)
@@ -276,6 +276,23 @@ def _moments(
     yield Noisy("squares", triangles[:, rows == columns].ravel(), sigma, least=0.0, most=most)
     if d > 1:
         yield Noisy("products", triangles[:, rows != columns].ravel(), sigma, least=-most, most=most)
+    if scheme.attributes:
+        yield _values(entry["attributes"], counts / scheme.count, scheme, spec, sigma, records)
+
+
+def _values(
+    value: Any, counts: np.ndarray, scheme: MomentScheme, spec: Spec, sigma: float, records: float
+) -> Noisy:
+    """Check the counts of values of a joint measurement. Those of each attribute add up to the component's count."""
+    sizes = [len(attribute.values) for attribute in spec.domain.attributes]
+    table = numbers(value, len(counts), sum(sizes))
+    values = _measured(table, 1.0, scheme.value)
+    for size, own in zip(sizes, np.split(table, np.cumsum(sizes)[:-1], axis=1), strict=True):
+        apart = sigma * math.hypot(1 / scheme.count, math.sqrt(size) / scheme.value)
+        slack = farthest(apart, len(counts)) + (size + 1) * STEP * records / min(scheme.count, scheme.value)
+        _demand(bool((np.abs(own.sum(axis=1) - counts) <= slack).all()), "moments of one set of records")
+    each = scheme.attributes * scheme.value
+    return Noisy("values", values.ravel(), sigma, least=0.0, most=each * records, per_record=each)
 
 
 def _symmetric(value: Any, components: int, d: int) -> np.ndarray:
@@ -378,14 +395,10 @@ def _posterior(
     entries: list[Entry], mechanism: PosteriorSample, spec: Spec, budget: Budget
 ) -> Iterator[Noisy]:
     k, d = spec.n_components, len(spec.domain.axes)
-    records = most_records(spec, mechanism.relation(spec))
     _demand(len(entries) == 2 + mechanism.iterations + mechanism.samples, "the number of entries")
     _mixture(_only(entries[0], "reference")["reference"], k, spec, _start_floor(spec))
     for number, multiplier in enumerate(mechanism.noise_multipliers(budget)[1:]):
-        reach = _moment_reach(mechanism, spec)
-        yield from _moments(
-            entries[1 + number], {"iteration": number}, k, spec, multiplier * reach, reach, records
-        )
+        yield from _moments(entries[1 + number], {"iteration": number}, k, mechanism, spec, multiplier)
     intervals = _only(entries[1 + mechanism.iterations], "intervals")["intervals"]
     _demand(isinstance(intervals, list) and len(intervals) == k, "an interval of each component")
     for component, interval in enumerate(intervals):

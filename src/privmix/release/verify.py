@@ -27,6 +27,7 @@ import numpy as np
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE
 from privmix.errors import UserError
 from privmix.privacy.accounting import (
+    ATTRIBUTE_COUNTS,
     Claim,
     account,
     claim_distance,
@@ -406,7 +407,8 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
             "The reports have the columns and values of the mechanism. Tests of how often each answer occurs, or of "
             "the sizes of the numbers, found no missing noise.",
         )
-    if model.shares:
+    table = any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger)
+    if model.shares and (table or mixture or model.local):
         found.insert(
             6, f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}."
         )

@@ -14,6 +14,7 @@ from changes.places import (
     OF_ATTRIBUTE_COUNTS,
     OF_CHOICE,
     OF_EXACT_SUMS,
+    OF_MIXED_MOMENTS,
     OF_MOMENTS,
     OF_NOISY_GRID,
     OF_NOISY_TREE,
@@ -23,6 +24,7 @@ from changes.places import (
     REFINEMENT,
     RELATION,
     RUNNING,
+    SENSITIVITY,
     SYNOPSIS,
 )
 
@@ -288,20 +290,13 @@ CHANGES = (
         OF_MOMENTS + "::test_each_iteration_uses_only_earlier_measurements",
         (
             NOISY_MOMENTS,
-            "mixture = _run_schedule(run, plan, spec,",
-            "mixture = _run_schedule(run, plan, spec, view,",
+            "        fitted = self.carry_out(run,",
+            "        globals()['_seen'] = view\n        fitted = self.carry_out(run,",
         ),
-        (
-            NOISY_MOMENTS,
-            "plan: Schedule, spec: Spec, rng",
-            "plan: Schedule, spec: Spec, view, rng",
-        ),
-        (NOISY_MOMENTS, "run(_box(spec), plan.whole", "run(_box(spec, view), plan.whole"),
-        (NOISY_MOMENTS, "def _box(spec: Spec)", "def _box(spec: Spec, view)"),
         (
             NOISY_MOMENTS,
             "lower, upper = spec.domain.lower, spec.domain.upper",
-            "lower, upper = view.points.min(0), view.points.max(0)",
+            "lower, upper = _seen.points.min(0), _seen.points.max(0)",
         ),
     ),
     change(
@@ -328,5 +323,24 @@ CHANGES = (
         "points outside the box are moved to its edge",
         f"{OF_TAILS}::test_a_wide_mixture_leaves_no_component_on_the_edge_of_the_box",
         (NOISY_MOMENTS, "if inside.sum() >= SAMPLE / 10", "if False"),
+    ),
+    change(
+        "mixed moments: attributes missing in the sensitivity",
+        OF_MIXED_MOMENTS + "::test_no_unit_moves_the_measurement_further_than_its_sensitivity",
+        (SENSITIVITY, " + attributes * f * f", ""),
+    ),
+    change(
+        "mixed moments: counts of values summed in floating point",
+        OF_MIXED_MOMENTS + "::test_exact_contributions_do_not_depend_on_the_other_records",
+        (JOINT, "dequantise(quantise(shape.value * shares))", "(shape.value * shares)"),
+    ),
+    change(
+        "mixed moments: a table is measured as well",
+        OF_MIXED_MOMENTS + "::test_no_table_is_measured_and_the_claim_is_the_budget",
+        (
+            NOISY_MOMENTS,
+            "return 0.0 if self.takes_part(spec) else self.attribute_share",
+            "return self.attribute_share",
+        ),
     ),
 )

@@ -69,7 +69,7 @@ class AttributePlan:
 
 def make_plan(mechanism: Mechanism, spec: Spec, budget: Budget) -> AttributePlan | None:
     """Return how a mechanism measures the attributes of a dataset; None if it does not, or has none."""
-    share, number = mechanism.table_share, len(spec.domain.attributes)
+    share, number = mechanism.table_share(spec), len(spec.domain.attributes)
     if not share or not number:
         return None
     if mechanism.only_gaussian and budget.delta:

@@ -6,27 +6,36 @@ or already measured, and ‖z_k‖ ≤ c. Matrices count by their upper triangle
 is that of `privacy.sensitivity.joint`. The sum over records is measured once, with Gaussian noise. The weights a, b, e
 are divided out afterwards. So the noise follows the scale of each component, and no divisor contains an exact count.
 
+With attributes, the mixture has shares of their values (`mixture.mixed`), responsibilities follow from coordinates and
+attributes together, and a record also contributes f γ_k u_c: u_c has a 1 at the value of each of the A attributes. This
+adds A f² to the square of the norm, which is given the share s of it by A f² = s/(1-s) (a² + b²c² + e²c⁴).
+
 Everything after `measure_moments` uses only measured and public values: it is post-processing. In the coordinates of a
 component, the previous parameters are mean 0 and covariance I. There the measured moments give a shift δ and a second
 moment S. The shift is shrunk towards 0 and S towards a multiple of I, that is, towards the previous shape. This is the
-mode under a prior with that centre, and the strength of the prior is that of the noise. A component as wide as the
-public box that holds few records would drift with its noise; `hold_in_box` keeps it where records can be.
+mode under a prior with that centre, and the strength of the prior is that of the noise. The shares of the values are
+shrunk towards the previous shares in the same way. A component as wide as the public box that holds few records would
+drift with its noise; `hold_in_box` keeps it where records can be.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from privmix.mechanisms.base import Spec, project_to_box
+from privmix.mechanisms.shared.attribute_counts import project_rows
 from privmix.mixture import standardised_moments
+from privmix.mixture.coded import CodedObservations, log_shares, value_counts
+from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Observations, symmetric_matrix, upper_triangle
 from privmix.mixture.standardised_moments import StandardisedMoments, clipped_variance, standardised_pass
 from privmix.privacy import noise, sensitivity
+from privmix.privacy.exact import dequantise, quantise
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.sensitivity import Neighbours
@@ -42,31 +51,48 @@ class MomentScheme:
     count: float
     total: float
     square: float
+    attributes: int = 0
+    value: float = 1.0  # unused without attributes
 
     def sensitivity(self, neighbours: Neighbours) -> float:
         """Return the L2 sensitivity of the weighted vector."""
         return sensitivity.joint(
-            neighbours, radius=self.radius, count=self.count, total=self.total, square=self.square
+            neighbours,
+            radius=self.radius,
+            count=self.count,
+            total=self.total,
+            square=self.square,
+            attributes=self.attributes,
+            value=self.value,
         )
+
+    def size(self, n_components: int, dimensions: int, values: int) -> int:
+        """Return how many numbers of a measurement two records change at most: all moments, and A values each."""
+        moments = 1 + dimensions + dimensions * (dimensions + 1) // 2
+        return n_components * (moments + min(2 * self.attributes, values))
 
 
 @cache
-def scheme(dimensions: int) -> MomentScheme:
+def scheme(dimensions: int, attributes: int = 0, share: float = 0.0) -> MomentScheme:
     """Return the weights a, b, e that minimise the predicted loss of one measurement, given the radius.
 
     A component of count n loses (half a KL divergence each) ½ var(n)/n² by its weight, ½ d var by its mean and ¼
     d(d+1)/2 var by its covariance. The variances are σ²/(a n)², σ²/(b n)², σ²/(e n)², and σ² is proportional to a² +
     b²c² + e²c⁴: Cauchy-Schwarz gives a⁴ : b⁴c² : e⁴c⁴ = ½ : d/2 : d(d+1)/8. They satisfy b² ≤ 2ae, so that replacing a
-    record costs √2 and not 2.
+    record costs √2 and not 2. Attributes get the share s of the squared norm.
     """
     d = dimensions
     radius = max(3.0, math.sqrt(d) + 1.5)
-    return MomentScheme(
+    alone = MomentScheme(
         radius=radius,
         count=0.5**0.25,
         total=(d / 2) ** 0.25 / math.sqrt(radius),
         square=(d * (d + 1) / 8) ** 0.25 / radius,
     )
+    if not attributes:
+        return alone
+    norm = alone.count**2 + (alone.total * radius) ** 2 + (alone.square * radius**2) ** 2
+    return replace(alone, attributes=attributes, value=math.sqrt(share / (1 - share) * norm / attributes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,26 +105,49 @@ class MomentMeasurement:
     count_deviation: float
     sum_deviation: float
     square_deviation: float
+    values: np.ndarray | None = None  # (K, T) counts of the values of all attributes, side by side
+    value_deviation: float = 0.0
+
+    def entry(self) -> dict[str, Any]:
+        """Return the measurement in the form of a transcript."""
+        parts = {"counts": self.counts, "sums": self.sums, "squares": self.squares, "attributes": self.values}
+        return {name: part.tolist() for name, part in parts.items() if part is not None}
+
+
+Model = Mixture | MixedMixture  # without or with attributes
 
 
 def measure_moments(
     observations: Observations,
-    mixture: Mixture,
+    mixture: Model,
     *,
     noise_multiplier: float,
     neighbours: Neighbours,
     source: noise.NoiseSource,
     ledger: Ledger,
     label: str,
+    attribute_share: float = 0.0,
 ) -> MomentMeasurement:
-    """Measure the moments of the records, as this mixture sees them, in one Gaussian measurement."""
-    shape = scheme(mixture.dimensions)
-    if noise.needs_exact_sums(source):
-        values = exact_weighted_vector(observations, mixture, shape)
+    """Measure the moments of the records, as this mixture sees them, in one Gaussian measurement.
+
+    `attribute_share`: the share of the squared norm for the attributes, if the mixture has attributes.
+    """
+    if isinstance(mixture, MixedMixture):
+        assert isinstance(observations, CodedObservations)
+        k, d = mixture.gaussians.means.shape
+        shape = scheme(d, len(mixture.shares), attribute_share)
+        touched = shape.size(k, d, sum(table.shape[1] for table in mixture.shares.values()))
+        values = mixed_vector(observations, mixture, shape, exact=noise.needs_exact_sums(source))
+        plain = mixture.gaussians
     else:
-        values = weighted_vector(standardised_pass(observations, mixture, shape.radius), shape)
+        shape, plain = scheme(mixture.dimensions), mixture
+        if noise.needs_exact_sums(source):
+            values = exact_weighted_vector(observations, mixture, shape)
+        else:
+            values = weighted_vector(standardised_pass(observations, mixture, shape.radius), shape)
+        touched = len(values)
     reach = noise.with_rounding(
-        shape.sensitivity(neighbours), len(values), 2, neighbours=neighbours, source=source
+        shape.sensitivity(neighbours), touched, 2, neighbours=neighbours, source=source
     )
     noisy = noise.gaussian(
         values,
@@ -107,8 +156,9 @@ def measure_moments(
         source=source,
         ledger=ledger,
         label=label,
+        coordinates=touched,
     )
-    return _unpack(noisy, mixture, shape, noise_multiplier * reach)
+    return _unpack(noisy, plain, shape, noise_multiplier * reach)
 
 
 def weighted_vector(moments: StandardisedMoments, shape: MomentScheme) -> np.ndarray:
@@ -123,29 +173,71 @@ def weighted_vector(moments: StandardisedMoments, shape: MomentScheme) -> np.nda
     )
 
 
+def mixed_vector(
+    observations: CodedObservations, mixture: MixedMixture, shape: MomentScheme, *, exact: bool
+) -> np.ndarray:
+    """Return the weighted vector of records with attributes: the moments, then the counts of the values."""
+    offsets = log_shares(mixture, observations.combinations)
+    width = sum(table.shape[1] for table in mixture.shares.values())
+    if exact:
+        moments, by_kind = _exact_parts(observations, mixture.gaussians, shape, offsets)
+    else:
+        seen = standardised_pass(
+            observations, mixture.gaussians, shape.radius, attributes=(observations.kinds, offsets)
+        )
+        assert seen.by_kind is not None
+        moments, by_kind = weighted_vector(seen, shape), shape.value * seen.by_kind
+    return np.concatenate([moments, value_counts(by_kind, observations.combinations, width).ravel()])
+
+
 def exact_weighted_vector(observations: Observations, mixture: Mixture, shape: MomentScheme) -> np.ndarray:
     """Return the same vector as the sum of contributions that are rounded to the lattice (`privacy.noise`)."""
+    return _exact_parts(observations, mixture, shape, None)[0]
+
+
+def _exact_parts(
+    observations: Observations, mixture: Mixture, shape: MomentScheme, offsets: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rounded sums of the moments, and those of f γ by combination of values, (K, M).
+
+    `offsets` (K, M): the log shares of each combination. Counts by combination are sums of rounded numbers below 2^33,
+    so all sums of them are exact.
+    """
     k, d = mixture.means.shape
     factor = np.tile(upper_triangle(d)[2], k)
     weights = np.concatenate([np.full(k, shape.count), np.full(k * d, shape.total), shape.square * factor])
 
+    by_kind = np.zeros((k, 0) if offsets is None else offsets.shape)
+
     def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         width = max(NUMBERS // len(weights), 1)
         for first in range(0, len(observations), width):
+            own_offsets = None
+            if offsets is not None:
+                assert isinstance(observations, CodedObservations)
+                kinds = observations.kinds[first : first + width]
+                own_offsets = offsets[:, kinds]
             shares, places = standardised_moments.standardise_records(
-                observations.points[first : first + width], mixture
+                observations.points[first : first + width], mixture, own_offsets
             )
+            if offsets is not None:
+                rounded = (
+                    dequantise(quantise(shape.value * shares)) * observations.weights[first : first + width]
+                )
+                for sums, one in zip(by_kind, rounded, strict=True):
+                    sums += np.bincount(kinds, one, len(sums))
             own = standardised_moments.record_moments(
                 shares, standardised_moments.clip_places(places, shape.radius)
             )
             yield own * weights, observations.weights[first : first + width]
 
-    return noise.exact_sum(parts(), len(weights))
+    return noise.exact_sum(parts(), len(weights)), by_kind
 
 
 def _unpack(values: np.ndarray, mixture: Mixture, shape: MomentScheme, deviation: float) -> MomentMeasurement:
     k, d = mixture.means.shape
-    counts, sums, triangles = np.split(values, [k, k + k * d])
+    triangle = d * (d + 1) // 2
+    counts, sums, triangles, table = np.split(values, [k, k + k * d, k + k * d + k * triangle])
     return MomentMeasurement(
         counts=counts / shape.count,
         sums=sums.reshape(k, d) / shape.total,
@@ -153,6 +245,8 @@ def _unpack(values: np.ndarray, mixture: Mixture, shape: MomentScheme, deviation
         count_deviation=deviation / shape.count,
         sum_deviation=deviation / shape.total,
         square_deviation=deviation / shape.square,
+        values=table.reshape(k, -1) / shape.value if shape.attributes else None,
+        value_deviation=deviation / shape.value if shape.attributes else 0.0,
     )
 
 
@@ -170,18 +264,21 @@ def predicted_loss(rows: int, dimensions: int, n_components: int, mu: float, nei
 
 
 SMALLEST = 1e-300  # keeps divisors away from zero
+# Part of a component's shares that is spread evenly: this times the deviation of a share, and at least
+BLUR, LEAST_SHARE = 0.1, 1e-3
+AnyModel = TypeVar("AnyModel", Mixture, MixedMixture)
 
 
 @dataclass(frozen=True, eq=False)
-class Refinement:
+class Refinement(Generic[AnyModel]):
     """The result of the iterations: the average of the later half of the iterates, all iterates, the measurements."""
 
-    mixture: Mixture
-    iterates: list[Mixture]
+    mixture: AnyModel
+    iterates: list[AnyModel]
     transcript: list[dict[str, Any]]
 
     @property
-    def last(self) -> Mixture:
+    def last(self) -> AnyModel:
         """The last iterate, or the start if there are no iterations."""
         return self.iterates[-1] if self.iterates else self.mixture
 
@@ -189,7 +286,7 @@ class Refinement:
 def refine(
     observations: Observations,
     spec: Spec,
-    start: Mixture,
+    start: AnyModel,
     *,
     iterations: int,
     noise_multiplier: float,
@@ -198,9 +295,11 @@ def refine(
     ledger: Ledger,
     label: str = "moments",
     hold: bool = False,
-) -> Refinement:
+    attribute_share: float = 0.0,
+) -> Refinement[AnyModel]:
     """Run `iterations` joint measurements with Gaussian noise, from a start that is public or already measured."""
-    mixture, iterates, transcript = start, [], []
+    mixture, transcript = start, []
+    iterates: list[AnyModel] = []
     for _ in range(iterations):
         released = measure_moments(
             observations,
@@ -210,29 +309,36 @@ def refine(
             source=source,
             ledger=ledger,
             label=label,
+            attribute_share=attribute_share,
         )
         mixture = m_step(mixture, released, spec, neighbours, hold=hold)
         iterates.append(mixture)
-        transcript.append(
-            {
-                "stage": label,
-                "counts": released.counts.tolist(),
-                "sums": released.sums.tolist(),
-                "squares": released.squares.tolist(),
-            }
-        )
+        transcript.append({"stage": label, **released.entry()})
     kept = iterates[iterations // 2 :] or [start]
     return Refinement(average_mixtures(kept, spec), iterates, transcript)
 
 
 def average_mixtures(
-    mixtures: Sequence[Mixture], spec: Spec, shares: Sequence[float] | None = None
-) -> Mixture:
+    mixtures: Sequence[AnyModel], spec: Spec, shares: Sequence[float] | None = None
+) -> AnyModel:
     """Average the iterates of one EM run parameter by parameter, with equal shares by default.
 
     The components of the iterates keep their numbers. Means differ between iterates by noise, so their spread is not
     added to the covariances.
     """
+    if isinstance(mixtures[0], MixedMixture):
+        names = mixtures[0].shares
+        return MixedMixture(
+            average_mixtures([each.gaussians for each in mixtures], spec, shares),
+            {
+                name: np.average([each.shares[name] for each in mixtures], axis=0, weights=shares)
+                for name in names
+            },
+        )
+    return _average(mixtures, spec, shares)
+
+
+def _average(mixtures: Sequence[Mixture], spec: Spec, shares: Sequence[float] | None) -> Mixture:
     return project_to_box(
         np.average([each.weights for each in mixtures], axis=0, weights=shares),
         np.average([each.means for each in mixtures], axis=0, weights=shares),
@@ -242,9 +348,43 @@ def average_mixtures(
 
 
 def m_step(
+    mixture: AnyModel, released: MomentMeasurement, spec: Spec, neighbours: Neighbours, *, hold: bool = False
+) -> AnyModel:
+    """Compute the M-step from measured moments, and from measured counts of values if the mixture has attributes."""
+    if isinstance(mixture, MixedMixture):
+        return MixedMixture(
+            moment_step(mixture.gaussians, released, spec, neighbours, hold=hold),
+            share_step(mixture.shares, released, _counts(released, spec, neighbours)),
+        )
+    return moment_step(mixture, released, spec, neighbours, hold=hold)
+
+
+def share_step(
+    shares: Mapping[str, np.ndarray], released: MomentMeasurement, counts: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Compute the shares of the values from their measured counts and the counts of the components, (K,).
+
+    A component's measured shares differ from the previous ones by a vector whose sum is 0, apart from noise. It is
+    shrunk by `_shrinkage`, and the result is projected to a distribution. A small part of it is spread evenly over the
+    values, so that a value that a component seems to lack does not exclude a record from it.
+    """
+    assert released.values is not None
+    new, column, deviation = {}, 0, released.value_deviation / counts
+    for name, old in shares.items():
+        size = old.shape[1]
+        apart = released.values[:, column : column + size] / counts[:, None] - old
+        apart = apart - apart.mean(axis=1, keepdims=True)
+        column += size
+        moved = project_rows(old + _shrinkage(apart, deviation, max(size - 1, 1))[:, None] * apart)
+        least = np.clip(BLUR * deviation, LEAST_SHARE, 0.5)[:, None]
+        new[name] = (1 - least) * moved + least / size
+    return new
+
+
+def moment_step(
     mixture: Mixture, released: MomentMeasurement, spec: Spec, neighbours: Neighbours, *, hold: bool = False
 ) -> Mixture:
-    """Compute the M-step from measured moments.
+    """Compute the M-step of the coordinates.
 
     S is split into its level, which is the mean of its eigenvalues and has the least noise, and the rest. The level is
     at least its own noise. The rest is multiplied by `_shrinkage`. No eigenvalue is then below the value that noise
