@@ -134,12 +134,13 @@ def _ended(source: Path) -> Path:
     return source.parent / "exit-code"
 
 
-def mutate(changes: Sequence[Change], folder: Path) -> list[Outcome]:
+def mutate(changes: Sequence[Change], folder: Path, *, unchanged: bool = True) -> list[Outcome]:
     """Check that the tests pass on unchanged copies, then return the outcome of each change.
 
-    All copies are made first, so a change that does not fit the sources fails immediately.
+    All copies are made first, so a change that does not fit the sources fails immediately. With `unchanged=False`, the
+    tests do not run on unchanged copies, because the caller runs them anyway.
     """
-    every = sorted({test for change in changes for test in change.tests})
+    every = sorted({test for change in changes for test in change.tests}) if unchanged else []
     parts = [part for part in (every[start::AT_ONCE] for start in range(AT_ONCE)) if part]
     plain = [copied(None, folder / f"unchanged-{number}") for number in range(len(parts))]
     sources = [copied(change, folder / str(number)) for number, change in enumerate(changes)]
