@@ -74,8 +74,8 @@ def test_what_the_attacker_learned_by_heart_proves_nothing():
 
 
 def test_the_bound_of_a_tight_mechanism_comes_near_its_claim():
-    found = audit_function(_laplace_sum(1.0), PAIR, epsilon=1.0, runs=5000)
-    assert 0.8 < found.lower_bound <= 1.0
+    found = audit_function(_laplace_sum(1.0), PAIR, epsilon=1.0, runs=5000, confidence=1 - 1e-6)
+    assert 0.65 < found.lower_bound <= 1.0
     assert "no proof" in str(found)
 
 
