@@ -1,5 +1,12 @@
-"""The public domain of a dataset: coordinates, attributes, privacy unit. It contains nothing from any record."""
+"""The public domain of a dataset: coordinates, attributes, privacy unit. It contains nothing from any record.
 
+A column of numbers may also hold values that are no coordinate: blanks, and declared atoms such as 0. Its *state* is
+then an attribute. The first value of a state means that the record has the coordinate, and each other value stands
+for an atom or a blank.
+"""
+
+import math
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -19,6 +26,22 @@ class Axis(Artefact):
     resolution: float
     centre: float
     scale: float
+    kind: Literal["number", "integer", "date", "ordinal"] = "number"
+    labels: tuple[str, ...] = ()  # of an ordinal, in their order; its coordinate is the position, from 0
+
+    @property
+    def step(self) -> float | None:
+        """Distance of neighbouring values on their lattice, or None if there is no lattice."""
+        return None if self.kind == "number" else 1.0
+
+    @property
+    def narrowest(self) -> float:
+        """Smallest standard deviation of a component, in the column's unit.
+
+        For real numbers it is the resolution. A value on a lattice stands for its cell, of width w, and the density of
+        a component times w must not be above 1, since it stands for the share of a cell: 1/(σ√(2π)) ≤ 1/w.
+        """
+        return self.resolution if self.step is None else self.resolution / math.sqrt(2 * math.pi)
 
 
 class Attribute(Artefact):
@@ -27,6 +50,7 @@ class Attribute(Artefact):
     name: str
     description: str
     values: tuple[str, ...]
+    state_of: str | None = None  # the axis whose state this is
 
 
 class Domain(Artefact):
@@ -59,6 +83,24 @@ class Domain(Artefact):
     def resolution(self) -> np.ndarray:
         """Public smallest scale of interest per axis in normalised units."""
         return np.array([axis.resolution * axis.scale for axis in self.axes])
+
+    @property
+    def floor(self) -> np.ndarray:
+        """Smallest variance of a component per axis in normalised units."""
+        return np.array([axis.narrowest * axis.scale for axis in self.axes]) ** 2
+
+    @property
+    def states(self) -> dict[int, Attribute]:
+        """The state of each axis whose column may hold other values than coordinates, by the number of the axis."""
+        numbers = {axis.name: number for number, axis in enumerate(self.axes)}
+        return {numbers[each.state_of]: each for each in self.attributes if each.state_of is not None}
+
+    def absent(self, codes: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+        """Return which coordinates each of the `rows` records lacks, (n, d). Its point has a placeholder there."""
+        absent = np.zeros((rows, len(self.axes)), dtype=bool)
+        for number, state in self.states.items():
+            absent[:, number] = codes[state.name] != 0
+        return absent
 
     def normalise(self, values: np.ndarray) -> np.ndarray:
         """Convert original units to normalised coordinates."""

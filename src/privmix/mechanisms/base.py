@@ -135,8 +135,8 @@ class Spec:
 
     @property
     def floor(self) -> np.ndarray:
-        """Smallest variance per axis: the square of the public resolution."""
-        return self.domain.resolution**2
+        """Smallest variance per axis, from public values."""
+        return self.domain.floor
 
     def choice_note(self, number: int) -> str:
         """Return the note for readers if this number was chosen among the candidates."""
