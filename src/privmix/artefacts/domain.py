@@ -28,11 +28,23 @@ class Axis(Artefact):
     scale: float
     kind: Literal["number", "integer", "date", "ordinal"] = "number"
     labels: tuple[str, ...] = ()  # of an ordinal, in their order; its coordinate is the position, from 0
+    atoms: tuple[float, ...] = ()  # values with a share of their own
 
     @property
     def step(self) -> float | None:
         """Distance of neighbouring values on their lattice, or None if there is no lattice."""
         return None if self.kind == "number" else 1.0
+
+    @property
+    def values(self) -> tuple[float, float]:
+        """The smallest and the largest value. On a lattice, the bounds of the axis are those of their cells."""
+        half = (self.step or 0.0) / 2
+        return self.lower + half, self.upper - half
+
+    def settle(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the value for each coordinate in the column's unit: on the lattice, and within the bounds."""
+        values = coordinates if self.step is None else np.floor(coordinates + 0.5)
+        return np.clip(values, *self.values)
 
     @property
     def narrowest(self) -> float:
@@ -45,11 +57,16 @@ class Axis(Artefact):
 
 
 class Attribute(Artefact):
-    """A categorical attribute with its public list of values. A record stores the index of its value."""
+    """A categorical attribute with its public list of values. A record stores the index of its value.
+
+    The values of a state are "given", each atom of its axis, and the blank.
+    """
 
     name: str
     description: str
     values: tuple[str, ...]
+    boolean: bool = False
+    blank: bool = False  # whether the last value is a blank
     state_of: str | None = None  # the axis whose state this is
 
 
@@ -88,6 +105,11 @@ class Domain(Artefact):
     def floor(self) -> np.ndarray:
         """Smallest variance of a component per axis in normalised units."""
         return np.array([axis.narrowest * axis.scale for axis in self.axes]) ** 2
+
+    @property
+    def rounding(self) -> np.ndarray:
+        """Variance that rounding to the lattice adds to a smooth distribution (Sheppard 1898), normalised, per axis."""
+        return np.array([(axis.step or 0.0) * axis.scale for axis in self.axes]) ** 2 / 12
 
     @property
     def states(self) -> dict[int, Attribute]:

@@ -25,7 +25,7 @@ class ColumnComparison(Artefact):
     edges: tuple[float, ...] = ()  # of the public bins of a number; a category has none
     real: tuple[float, ...]  # share of each bin or value
     synthetic: tuple[float, ...]
-    real_numbers: NumberSummary | None = None  # None for a category
+    real_numbers: NumberSummary | None = None  # None for a category, or if no row has the number
     synthetic_numbers: NumberSummary | None = None
 
 

@@ -5,6 +5,7 @@ rows, and the description says so. URLs are listed under `sources` only: a valid
 resource's URL to check it.
 """
 
+import datetime
 import os
 import re
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from privmix.catalog.entry import Column, Entry, FileSource, PackageSource, UrlS
 from privmix.catalog.readers.snap_checkins import FIELDS as SNAP_FIELDS
 
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
+FIELD_TYPES = {"category": "string", "ordinal": "string", "identifier": "any"}  # others have the same name
 MEDIA_TYPES = {
     "csv": "text/csv",
     "snap_checkins": "text/tab-separated-values",
@@ -131,17 +133,24 @@ def _field(column: Column, clipped: bool) -> dict[str, Any]:
     """Describe a column. Bounds are not a constraint on the file if some values are known to lie outside them."""
     field: dict[str, Any] = {
         "name": column.name,
-        "type": {"number": "number", "category": "string", "identifier": "any"}[column.type],
+        "type": FIELD_TYPES.get(column.type, column.type),
         "description": column.description,
     }
-    if column.type == "number":
-        bounds = {"minimum": column.lower, "maximum": column.upper}
+    if column.lower is not None and column.upper is not None:
+        bounds = {"minimum": _plain(column.lower), "maximum": _plain(column.upper)}
         field["clippedTo" if clipped else "constraints"] = bounds
         field |= {"unit": column.unit, "resolution": column.resolution, "boundReason": column.bound_reason}
-    elif column.type == "category":
+        field |= {"atoms": [_plain(atom) for atom in column.atoms]} if column.atoms else {}
+    elif column.values:
         field["constraints"] = {"enum": list(column.values)}
-        field |= {} if column.missing is None else {"missingCountsAs": column.missing}
+        field |= {"categoriesOrdered": True} if column.type == "ordinal" else {}
+        field |= {} if column.blank_means is None else {"missingCountsAs": column.blank_means}
     return field
+
+
+def _plain(bound: float | datetime.date) -> float | str:
+    """Return a bound as JSON holds it."""
+    return str(bound) if isinstance(bound, datetime.date) else bound
 
 
 def _is_url(text: str) -> bool:

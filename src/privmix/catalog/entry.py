@@ -7,8 +7,9 @@ later folder overrides an entry of the same name in an earlier folder.
 import datetime
 import hashlib
 import json
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -83,49 +84,150 @@ class Reader(CatalogModel):
     )
 
 
+NUMERIC = ("number", "integer", "date", "ordinal")  # types that may be coordinates
+CATEGORICAL = ("category", "boolean", "ordinal")  # types that may be attributes
+BOOLEAN = ("false", "true")
+EPOCH = datetime.date(1970, 1, 1)
+
+
 class Column(CatalogModel):
     """One column of the raw file to read."""
 
     name: str
     description: str
-    type: Literal["number", "category", "identifier"]
+    type: Literal["number", "integer", "date", "ordinal", "category", "boolean", "identifier"]
     unit: str = ""
     geographic: Literal["latitude", "longitude"] | None = None
-    lower: float | None = None
-    upper: float | None = None
+    lower: float | datetime.date | None = Field(
+        default=None, description="Public lower bound; a date for a date."
+    )
+    upper: float | datetime.date | None = Field(
+        default=None, description="Public upper bound; a date for a date."
+    )
     bound_reason: str = ""
     resolution: float | None = Field(
-        default=None, gt=0, description="Smallest scale of interest, in the column's unit."
+        default=None,
+        gt=0,
+        description="Smallest scale of interest, in the column's unit; by default 1 for integers, dates and ordinals.",
     )
-    values: tuple[str, ...] = Field(default=(), description="Public list of the values of a category.")
+    values: tuple[str, ...] = Field(
+        default=(),
+        description="Public list of the values of a category or an ordinal, in the order of an ordinal.",
+    )
+    atoms: tuple[float | datetime.date, ...] = Field(
+        default=(),
+        description="Values of a number, an integer or a date with a share of their own, such as 0.",
+    )
     missing: str | None = Field(
-        default=None, description="The value that an empty field counts as; one of `values`."
+        default=None,
+        description=(
+            "What an empty field means. drop (default): the row is left out; model: a blank is a value of its own; "
+            "for a category also one of `values`."
+        ),
     )
 
     @model_validator(mode="after")
     def _check_complete(self) -> Self:
-        if self.type == "number":
-            if self.lower is None or self.upper is None or not self.lower < self.upper:
-                raise ValueError(
-                    f"column {self.name!r} needs public bounds lower < upper (never taken from the data)"
-                )
-            if not self.bound_reason:
-                raise ValueError(f"column {self.name!r} needs bound_reason: state why its bounds are public")
-            if self.resolution is None:
-                raise ValueError(f"column {self.name!r} needs a public resolution > 0")
-        if self.type == "category":
+        if self.type in ("number", "integer", "date"):
+            self._check_bounds()
+        elif self.atoms:
+            raise ValueError(f"column {self.name!r}: only a number, an integer or a date may have atoms")
+        elif self.lower is not None or self.upper is not None:
+            raise ValueError(f"column {self.name!r} is of type {self.type} and has no bounds; remove them")
+        if self.type in ("category", "ordinal"):
             if len(self.values) < 2 or len(set(self.values)) != len(self.values):
                 raise ValueError(f"column {self.name!r} needs at least two distinct public values")
-            if self.missing is not None and self.missing not in self.values:
-                raise ValueError(f"column {self.name!r}: missing {self.missing!r} is not in its values")
+        elif self.values:
+            raise ValueError(f"column {self.name!r} is of type {self.type}; its values must not be listed")
+        if self.type in ("integer", "date", "ordinal") and (self.resolution or 1) % 1:
+            raise ValueError(f"column {self.name!r} is of type {self.type}; its resolution must be whole")
+        known = () if self.type == "identifier" else ("drop", "model")
+        if self.missing is not None and self.missing not in (*known, *self.values):
+            either = " or ".join(known) or "left out"
+            more = " or one of its values" if self.type in ("category", "ordinal") else ""
+            raise ValueError(f"column {self.name!r}: missing = {self.missing!r} must be {either}{more}")
         return self
+
+    def _check_bounds(self) -> None:
+        """Check that bounds, atoms and resolution are there and fit the type."""
+        given = [each for each in (self.lower, self.upper, *self.atoms) if each is not None]
+        dates = [isinstance(each, datetime.date) for each in given]
+        if any(dates) != (self.type == "date") or any(dates) != all(dates):
+            what = "dates, such as 2017-01-31" if self.type == "date" else "numbers"
+            raise ValueError(
+                f"column {self.name!r} is of type {self.type}; its bounds and atoms must be {what}"
+            )
+        numbers = [to_number(each) for each in given]
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError(f"column {self.name!r}: bounds and atoms must be finite")
+        if self.type == "integer" and any(number % 1 for number in numbers):
+            raise ValueError(f"column {self.name!r} is of type integer; its bounds and atoms must be whole")
+        if self.lower is None or self.upper is None or not to_number(self.lower) < to_number(self.upper):
+            raise ValueError(
+                f"column {self.name!r} needs public bounds lower < upper (never taken from the data)"
+            )
+        if not self.bound_reason:
+            raise ValueError(f"column {self.name!r} needs bound_reason: state why its bounds are public")
+        if self.type == "number" and self.resolution is None:
+            raise ValueError(f"column {self.name!r} needs a public resolution > 0")
+        if len(set(numbers[2:])) != len(numbers[2:]):
+            raise ValueError(f"column {self.name!r} has an atom twice")
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Public bounds of a number column."""
-        assert self.lower is not None  # `_check_complete` requires both bounds of a number
+        """Public bounds of a coordinate: its smallest and its largest value, dates as days since 1970."""
+        if self.type == "ordinal":
+            return 0.0, len(self.values) - 1.0
+        assert self.lower is not None  # `_check_complete` requires both bounds
         assert self.upper is not None
-        return self.lower, self.upper
+        return to_number(self.lower), to_number(self.upper)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Public values of a categorical column."""
+        return BOOLEAN if self.type == "boolean" else self.values
+
+    @property
+    def models_blanks(self) -> bool:
+        """Whether a blank is a value of its own."""
+        return self.missing == "model" and "model" not in self.values
+
+    @property
+    def blank_means(self) -> str | None:
+        """The listed value that a blank counts as, if any."""
+        return self.missing if self.missing in self.values else None
+
+
+def describe_values(column: Column, show: Callable[[float], str] = "{:g}".format) -> str:
+    """Return the public values of a column as a phrase; `show` writes a number."""
+
+    def text(value: float | datetime.date) -> str:
+        return str(value) if isinstance(value, datetime.date) else show(value)
+
+    phrase = {"ordinal": " < ".join(column.values), "identifier": "any"}.get(
+        column.type, ", ".join(column.listed)
+    )
+    if column.lower is not None and column.upper is not None:
+        unit = f" {column.unit}" if column.unit else ""
+        whole = ", whole numbers" if column.type == "integer" else ""
+        phrase = f"{text(column.lower)} to {text(column.upper)}{unit}{whole}"
+    if column.atoms:
+        phrase += f"; {', '.join(map(text, column.atoms))} with a share of its own"
+    if column.models_blanks:
+        phrase += "; an empty field is a value of its own"
+    elif column.blank_means is not None:
+        phrase += f"; an empty field means {column.blank_means}"
+    return phrase
+
+
+def state_name(column: str) -> str:
+    """Return the name of the attribute that says whether a coordinate is given, an atom or a blank."""
+    return f"{column} is"
+
+
+def to_number(value: float | datetime.date) -> float:
+    """Return a number as it is, and a date as days since 1970-01-01."""
+    return float((value - EPOCH).days) if isinstance(value, datetime.date) else value
 
 
 class PrivacyUnit(CatalogModel):
@@ -187,12 +289,18 @@ class Entry(CatalogModel):
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise ValueError("two columns have the same name")
-        self._check_references(self.coordinates, "coordinates", "number")
-        self._check_references(self.attributes, "attributes", "category")
+        self._check_references(self.coordinates, "coordinates", NUMERIC)
+        self._check_references(self.attributes, "attributes", CATEGORICAL)
+        both = sorted({*self.coordinates} & {*self.attributes})
+        if both:
+            raise ValueError(f"{both[0]!r} is in coordinates and in attributes; keep it in one of them")
+        for name in map(state_name, self.coordinates):
+            if name in names:
+                raise ValueError(f"a column is named {name!r}, the name of a state; rename it")
         if self.outcome is not None and self.outcome not in self.attributes:
             raise ValueError(f"outcome names {self.outcome!r}, which is not in attributes")
         if self.privacy.person_column is not None:
-            self._check_references((self.privacy.person_column,), "privacy.person_column", "identifier")
+            self._check_references((self.privacy.person_column,), "privacy.person_column", ("identifier",))
         elif self.privacy.unit == "person" or self.isolated:
             raise ValueError("privacy.person_column is needed for unit: person and for isolated persons")
         if self.reader.drop_duplicates and self.privacy.rows_are_public:
@@ -212,10 +320,12 @@ class Entry(CatalogModel):
             )
         return self
 
-    def _check_references(self, names: tuple[str, ...], key: str, kind: str) -> None:
+    def _check_references(self, names: tuple[str, ...], key: str, kinds: tuple[str, ...]) -> None:
         for name in names:
-            if name not in {column.name for column in self.columns if column.type == kind}:
-                raise ValueError(f"{key} names {name!r}, which is not a column of type {kind}")
+            if name not in {column.name for column in self.columns if column.type in kinds}:
+                *most, last = kinds
+                listed = f"{', '.join(most)} or {last}" if most else last
+                raise ValueError(f"{key} names {name!r}, which is not a column of type {listed}")
 
     def column(self, name: str) -> Column:
         """Return the column with this name."""

@@ -25,8 +25,7 @@ from privmix.catalog.readers.base import BadRow, Batch, read_batches
 from privmix.clean import ENTRY_SECTIONS
 from privmix.clean.contribution_bounding import rows_over_limit
 from privmix.clean.duplicates import duplicate_rows, row_fingerprints
-from privmix.clean.normalisation import build_axes as public_axes
-from privmix.clean.normalisation import clip
+from privmix.clean.normalisation import build_attributes, build_axes, clip, find_states
 from privmix.clean.persons import holdout_rows, holdout_share, person_draws, pseudonymise
 from privmix.errors import UserError
 
@@ -105,11 +104,11 @@ def clean(
     entry: Entry, raw: Path, output: Path, *, master_seed: int, key: bytes, overridden: bool = False
 ) -> CleanInfo:
     """Write the clean Parquet of the raw file. `overridden`: the raw file replaces the source of the entry."""
-    axes = public_axes(entry)
+    axes, attributes = build_axes(entry), build_attributes(entry)
     tally = RowCounter()
     Path(output).parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=Path(output).parent) as spool:
-        rows = _spool(entry, raw, spool, axes, tally, master_seed, key)
+        rows = _spool(entry, raw, spool, axes, attributes, tally, master_seed, key)
         check_bad_share(tally, entry)
         persons = len(np.unique(rows.person))
         if not overridden:
@@ -124,13 +123,13 @@ def clean(
             read=tally.read,
             kept=int(kept.sum()),
             dropped=dict(tally.bad) | dropped,
-            clipped=dict(tally.clipped),
+            clipped={name: count for name, count in tally.clipped.items() if count},
             persons=persons,
             train=int(kept.sum() - holdout.sum()),
             holdout=int(holdout.sum()),
         )
         info = CleanInfo(
-            domain=_domain(entry, axes, counts.train),
+            domain=_domain(entry, axes, attributes, counts.train),
             entry_digest=entry.digest(*ENTRY_SECTIONS),
             raw_sha256=file_sha256(raw),
             counts=counts,
@@ -147,26 +146,33 @@ def _spool(
     raw: Path,
     spool: BinaryIO,
     axes: tuple[Axis, ...],
+    attributes: tuple[Attribute, ...],
     tally: RowCounter,
     master_seed: int,
     key: bytes,
 ) -> _Rows:
     """First pass: write normalised coordinates and codes to `spool`, and return what stays in memory."""
-    schema = _record_columns(clean_schema(len(axes), entry.attributes))
-    lower, upper, centre, scale = (
-        np.array([getattr(axis, name) for axis in axes]) for name in ("lower", "upper", "centre", "scale")
-    )
+    schema = _record_columns(clean_schema(len(axes), tuple(attribute.name for attribute in attributes)))
+    lower, upper = np.array([axis.values for axis in axes]).T
+    centre, scale = (np.array([getattr(axis, name) for axis in axes]) for name in ("centre", "scale"))
     person, draw, fingerprint = [], [], []
     with pa.ipc.new_stream(spool, schema) as writer:
         for batch in read_batches(raw, entry):
             tally.read += batch.read
             tally.add_bad(batch.bad)
             values = np.column_stack([batch.numbers[axis.name] for axis in axes])
-            values, outside = clip(values, lower, upper)
-            tally.clipped.update({axis.name: int(n) for axis, n in zip(axes, outside, strict=True) if n})
-            points = (values - centre) * scale
+            codes = {name: batch.codes[name] for name in entry.attributes}
+            codes |= find_states(values, axes, attributes)
+            placed, outside = clip(values, lower, upper)
+            for number, axis in enumerate(axes):
+                # Atoms outside the bounds are placed at a bound, but not clipped.
+                atoms = np.isin(
+                    values[:, number], [a for a in axis.atoms if not lower[number] <= a <= upper[number]]
+                )
+                tally.clipped[axis.name] += int(outside[number] - atoms.sum())
+            points = np.nan_to_num((placed - centre) * scale)  # a blank has the middle of the box
             columns = [pa.array(np.ascontiguousarray(column)) for column in points.T]
-            columns += [pa.array(batch.codes[name]) for name in entry.attributes]
+            columns += [pa.array(codes[attribute.name]) for attribute in attributes]
             writer.write_batch(pa.record_batch(columns, schema=schema))
             ids, pseudonym = _person_ids(entry, batch, key)
             person.append(pseudonym)
@@ -218,7 +224,7 @@ def _isolated_pseudonyms(entry: Entry, person: np.ndarray, key: bytes, overridde
     return known[records == 1]
 
 
-def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
+def _domain(entry: Entry, axes: tuple[Axis, ...], attributes: tuple[Attribute, ...], train: int) -> Domain:
     """Return what is public. If neighbouring datasets differ in their number of records, use the expected number."""
     privacy, rows, persons = entry.privacy, train, None
     if not privacy.rows_are_public:
@@ -233,10 +239,7 @@ def _domain(entry: Entry, axes: tuple[Axis, ...], train: int) -> Domain:
         dataset=entry.name,
         title=entry.title,
         axes=axes,
-        attributes=tuple(
-            Attribute(name=column.name, description=column.description, values=column.values)
-            for column in map(entry.column, entry.attributes)
-        ),
+        attributes=attributes,
         unit=entry.privacy.unit,
         relation=entry.privacy.relation,
         max_records_per_person=privacy.max_records_per_person if privacy.unit == "person" else 1,

@@ -16,6 +16,7 @@ from privmix.catalog.entry import (
     FileSource,
     PackageSource,
     UrlSource,
+    describe_values,
     find_entries,
     find_entry,
     hide_password,
@@ -221,18 +222,16 @@ def _reader(entry: Entry) -> str:
 
 def _describe_column(column: Column) -> Text:
     facts: list[str] = [column.type]
-    if column.lower is not None and column.upper is not None:
-        facts.append(f"{column.lower:g} to {column.upper:g}{f' {column.unit}' if column.unit else ''}")
+    if column.lower is not None:
+        facts.append(describe_values(column))
     if column.resolution is not None:
         facts.append(f"resolution {column.resolution:g}")
     if column.geographic:
         facts.append(f"geographic {column.geographic}")
     text = Text(", ".join(facts))
     text.append(f"\n{column.description}")
-    if column.values:
-        text.append(f"\nValues: {', '.join(column.values)}")
-    if column.missing is not None:
-        text.append(f"\nA missing value counts as {column.missing}.")
+    if column.listed:
+        text.append(f"\nValues: {describe_values(column)}")
     if column.bound_reason:
         text.append(f"\nBounds: {column.bound_reason}", style="dim")
     return text

@@ -32,7 +32,10 @@ def predict_outcome(train: Table, test: Table, outcome: str) -> dict[str, float]
 
 
 def _inputs(table: Table, train: Table, outcome: str) -> np.ndarray:
-    """Return a constant, numbers standardised by `train`, and one indicator per value of other categories."""
+    """Return a constant, numbers standardised by `train`, and one indicator per value of other categories.
+
+    A missing number counts as the mean; the state of the number is another column.
+    """
     parts = [np.ones((table.rows, 1))]
     for column in train.columns:
         values = table.values[column.name]
@@ -40,8 +43,10 @@ def _inputs(table: Table, train: Table, outcome: str) -> np.ndarray:
             if column.name != outcome:
                 parts.append(np.eye(column.values)[values.astype(np.int64)])
         else:
-            spread = max(float(train.values[column.name].std()), column.resolution)
-            parts.append(((values - train.values[column.name].mean()) / spread)[:, None])
+            known = train.values[column.name][train.given(column.name)]
+            middle, deviation = (known.mean(), known.std()) if len(known) else (0.0, 0.0)
+            spread = max(float(deviation), column.resolution)
+            parts.append(np.nan_to_num((values - middle) / spread)[:, None])
     return np.hstack(parts)
 
 

@@ -3,6 +3,9 @@
 Bins are public. A number has equal bins between its public bounds, at most `MOST_BINS`; if its resolution divides the
 bounds into fewer steps, the bins are centred on these steps. A category with more values has `MOST_BINS` groups of
 consecutive values. So nothing about a bin depends on a record.
+
+A number may be missing in a row (NaN). Statistics of a column or pair use the rows that have it. Where a number is
+missing is a column of its own, the state of the number (`artefacts.domain`).
 """
 
 import itertools
@@ -80,7 +83,7 @@ Column = NumberColumn | CategoryColumn
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of some columns: numbers in their units, and codes of categories, (n,) each."""
+    """Rows of some columns: numbers in their units, NaN if missing, and codes of categories, (n,) each."""
 
     columns: tuple[Column, ...]
     values: Mapping[str, np.ndarray]
@@ -97,9 +100,21 @@ class Table:
 
     @property
     def coordinates(self) -> np.ndarray:
-        """The numbers in normalised coordinates up to a public shift, (n, d)."""
-        found = [(self.values[it.name] - it.lower) * it.scale for it in self.numbers]
+        """The numbers in normalised coordinates up to a public shift, (n, d); in the middle if missing."""
+        found = []
+        for column in self.numbers:
+            values = self.values[column.name]
+            given = np.where(np.isnan(values), (column.lower + column.upper) / 2, values)
+            found.append((given - column.lower) * column.scale)
         return np.column_stack(found) if found else np.empty((self.rows, 0))
+
+    def given(self, *names: str) -> np.ndarray:
+        """Return which rows have all of these columns, (n,)."""
+        numbers = {column.name for column in self.numbers}
+        found = np.ones(self.rows, dtype=bool)
+        for name in numbers & {*names}:
+            found &= ~np.isnan(self.values[name])
+        return found
 
 
 @dataclass(frozen=True)
@@ -108,7 +123,7 @@ class TableSummary:
 
     table: Table
     ordered: Mapping[str, np.ndarray]  # number -> sorted values
-    numbers: Mapping[str, NumberSummary]
+    numbers: Mapping[str, NumberSummary]  # without columns that no row has
     shares: Mapping[str, np.ndarray]  # column -> (bins,)
     joint: Mapping[tuple[str, str], np.ndarray]  # pair -> (bins, bins)
     association: Mapping[tuple[str, str], tuple[Measure, float]]
@@ -117,22 +132,28 @@ class TableSummary:
 
 def summarize(table: Table) -> TableSummary:
     """Compute the statistics of a table with at least one row."""
-    binned = {column.name: column.bin_numbers(table.values[column.name]) for column in table.columns}
+    given = {column.name: table.given(column.name) for column in table.columns}
+    binned = {
+        column.name: column.bin_numbers(np.nan_to_num(table.values[column.name])) for column in table.columns
+    }
     joint = {}
     for first, second in itertools.combinations(table.columns, 2):
-        cell = binned[first.name] * second.bins + binned[second.name]
+        both = given[first.name] & given[second.name]
+        cell = (binned[first.name] * second.bins + binned[second.name])[both]
         counts = np.bincount(cell, minlength=first.bins * second.bins).reshape(first.bins, second.bins)
-        joint[first.name, second.name] = counts / table.rows
+        joint[first.name, second.name] = counts / max(both.sum(), 1)
     shares = {
-        column.name: np.bincount(binned[column.name], minlength=column.bins) / table.rows
-        for column in table.columns
+        name: np.bincount(binned[name][rows], minlength=column.bins) / max(rows.sum(), 1)
+        for column, (name, rows) in zip(table.columns, given.items(), strict=True)
     }
-    ordered = {column.name: np.sort(table.values[column.name]) for column in table.numbers}
+    ordered = {
+        column.name: np.sort(table.values[column.name][given[column.name]]) for column in table.numbers
+    }
     coordinates = table.coordinates
     return TableSummary(
         table=table,
         ordered=ordered,
-        numbers={name: _summarize_number(values) for name, values in ordered.items()},
+        numbers={name: _summarize_number(values) for name, values in ordered.items() if len(values)},
         shares=shares,
         joint=joint,
         association=_associations(table, binned, joint),
@@ -163,6 +184,8 @@ def cramers_v(joint: np.ndarray) -> float:
 
 def correlation_ratio(numbers: np.ndarray, groups: np.ndarray, n_groups: int) -> float:
     """Compute the correlation ratio η = √(variance between the group means / total variance) (Fisher 1925)."""
+    if not len(numbers):
+        return 0.0
     counts = np.bincount(groups, minlength=n_groups)
     centred = numbers - numbers.mean()
     total = float(centred @ centred)
@@ -178,23 +201,29 @@ def _associations(
 ) -> dict[tuple[str, str], tuple[Measure, float]]:
     """Compute Pearson's correlation of two numbers, Cramér's V of two categories, else the correlation ratio."""
     place = {column.name: number for number, column in enumerate(table.numbers)}
-    pearson = _pearson(table.coordinates)
+    coordinates = table.coordinates
+    pearson = _pearson(coordinates)
     found: dict[tuple[str, str], tuple[Measure, float]] = {}
     for first, second in itertools.combinations(table.columns, 2):
         pair = (first.name, second.name)
+        rows = table.given(*pair)
         if isinstance(first, NumberColumn) and isinstance(second, NumberColumn):
-            found[pair] = ("Pearson", float(pearson[place[first.name], place[second.name]]))
+            places = [place[first.name], place[second.name]]
+            known = pearson[np.ix_(places, places)] if rows.all() else _pearson(coordinates[rows][:, places])
+            found[pair] = ("Pearson", float(known[0, 1]))
         elif isinstance(first, CategoryColumn) and isinstance(second, CategoryColumn):
             found[pair] = ("Cramér's V", cramers_v(joint[pair]))
         else:
             number, group = (first, second) if isinstance(first, NumberColumn) else (second, first)
-            ratio = correlation_ratio(table.values[number.name], binned[group.name], group.bins)
+            ratio = correlation_ratio(table.values[number.name][rows], binned[group.name][rows], group.bins)
             found[pair] = ("correlation ratio", ratio)
     return found
 
 
 def _pearson(coordinates: np.ndarray) -> np.ndarray:
-    """Compute Pearson's correlations, (d, d); 0 for a constant column."""
+    """Compute Pearson's correlations, (d, d); 0 for a constant column, or without rows."""
+    if not len(coordinates):
+        return np.zeros((coordinates.shape[1],) * 2)
     centred = coordinates - coordinates.mean(axis=0)
     spread = np.sqrt((centred**2).sum(axis=0))
     unit = centred / np.where(spread > 0, spread, 1.0)

@@ -90,9 +90,7 @@ def draw_rows(clean: CleanData, side: np.ndarray, rng: np.random.Generator) -> n
 
 def table_columns(domain: Domain, attributes: set[str]) -> tuple[Column, ...]:
     """Return the public columns of a comparison: all coordinates, and these attributes."""
-    numbers = [
-        NumberColumn(axis.name, axis.lower, axis.upper, axis.resolution, axis.scale) for axis in domain.axes
-    ]
+    numbers = [NumberColumn(axis.name, *axis.values, axis.resolution, axis.scale) for axis in domain.axes]
     named = [each for each in domain.attributes if each.name in attributes]
     return (*numbers, *(CategoryColumn(each.name, len(each.values)) for each in named))
 
@@ -106,16 +104,24 @@ def record_table(clean: CleanData, rows: np.ndarray, columns: Sequence[Column]) 
 def synthetic_table(
     domain: Domain, fitted: FittedModel, rows: int, columns: Sequence[Column], rng: np.random.Generator
 ) -> Table:
-    """Draw rows from a model, in original units and clipped to the public bounds, as a release does."""
-    parts = (np.array(part) for part in (fitted.weights, fitted.means, fitted.covariances))
+    """Draw rows from a model, in original units, on their lattice and within the public bounds, as a release does."""
+    weights, means, covariances = (
+        np.array(part) for part in (fitted.weights, fitted.means, fitted.covariances)
+    )
     shares = {name: np.array(values) for name, values in fitted.shares.items()}
-    points, codes = MixedMixture(Mixture(*parts), shares).sample(rows, rng)
-    return _table(domain, np.clip(points, domain.lower, domain.upper), codes, columns)
+    smooth = Mixture(weights, means, covariances - np.diag(domain.rounding))
+    points, codes = MixedMixture(smooth, shares).sample(rows, rng)
+    return _table(domain, points, codes, columns)
 
 
 def _table(domain: Domain, points: np.ndarray, codes: Codes, columns: Sequence[Column]) -> Table:
-    values = dict(zip((axis.name for axis in domain.axes), domain.denormalise(points).T, strict=True))
-    return Table(tuple(columns), {**values, **codes})
+    """Return the table of these points and codes. Coordinates that a state replaces are missing."""
+    values = domain.denormalise(points)
+    settled = {axis.name: axis.settle(values[:, number]) for number, axis in enumerate(domain.axes)}
+    for number, state in domain.states.items():
+        if state.name in codes:
+            settled[domain.axes[number].name][codes[state.name] != 0] = np.nan
+    return Table(tuple(columns), {**settled, **codes})
 
 
 def _measure(

@@ -8,6 +8,7 @@ import re
 import sys
 from dataclasses import dataclass
 
+from privmix.clean.normalisation import format_value
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.privacy.accounting import ATTRIBUTE_COUNTS
@@ -131,10 +132,16 @@ def _data(model: ReleasedModel) -> list[str]:
     lines += [f"Homepage: {about.homepage}"] if about.homepage else []
     for axis, reason in zip(domain.axes, about.bound_reasons, strict=True):
         unit = f" {axis.unit}" if axis.unit else ""
+        about_it = f"`{axis.name}`: {axis.description.rstrip('.')}."
+        if axis.kind == "ordinal":
+            lines.append(f"{about_it} Public values, in their order: {listing(axis.labels)}.")
+            continue
+        lower, upper = (format_value(axis, value) for value in axis.values)
+        kind = {"integer": " Whole numbers.", "date": " Days."}.get(axis.kind, "")
         lines.append(
-            f"`{axis.name}`: {axis.description.rstrip('.')}. Public bounds: {axis.lower:g} to {axis.upper:g}{unit} "
-            f"({reason.rstrip('.')}); values outside are clipped. "
-            f"Resolution: {axis.resolution:g}{unit}."
+            f"{about_it} Public bounds: {lower} to {upper}{unit} "
+            f"({reason.rstrip('.')}); values outside are clipped.{kind} "
+            f"Resolution: {axis.resolution:g}{unit or (' day' if axis.kind == 'date' else '')}."
         )
     for attribute in domain.attributes:
         about_it = attribute.description.rstrip(".")
@@ -255,6 +262,12 @@ def _synthetic(model: ReleasedModel) -> list[str]:
         lines.append(
             f"{listing([f'`{name}`' for name in attributes])}: drawn from the released shares of each component. They "
             "depend on the coordinates and on each other only as far as the components tell them apart."
+        )
+    states = [f"`{state.state_of}`" for state in model.domain.states.values() if state.name in model.shares]
+    if states:
+        lines.append(
+            f"{listing(states)}: blanks, and values with a share of their own, are drawn from the released shares of "
+            "each component, so they are in the company of the values that they occur with."
         )
     if made.left_out:
         lines.append(

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from privmix.artefacts.io import file_sha256
-from privmix.catalog.entry import Entry
+from privmix.catalog.entry import NUMERIC, Entry
 from privmix.catalog.readers.base import Batch, read_batches
 from privmix.errors import UserError
 
@@ -128,7 +128,7 @@ def _without_categories(entry: Entry) -> Entry:
     used = tuple(
         column
         for column in entry.columns
-        if column.type == "number" or column.name == entry.privacy.person_column
+        if column.type in NUMERIC or column.name == entry.privacy.person_column
     )
     return entry.model_copy(update={"columns": used, "attributes": ()})
 

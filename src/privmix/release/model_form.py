@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from privmix.catalog.entry import Column
-from privmix.clean.normalisation import axes_of_columns
+from privmix.artefacts.domain import Domain
+from privmix.catalog.entry import BOOLEAN
+from privmix.clean.normalisation import BLANK, axes_of_columns, axis_column, state_attribute
 from privmix.errors import UserError
 from privmix.mechanisms.base import Spec
 from privmix.release.folder import MODEL, Gaussians, ReleasedModel
@@ -59,33 +60,22 @@ def check_domain(model: ReleasedModel) -> None:
     """Check that the map into the unit ball follows from the public bounds, and the columns from the domain."""
     domain, made = model.domain, model.synthetic
     try:
-        columns = [
-            Column(
-                name=axis.name,
-                description=axis.description,
-                type="number",
-                unit=axis.unit,
-                geographic=axis.geographic,
-                lower=axis.lower,
-                upper=axis.upper,
-                bound_reason="public",
-                resolution=axis.resolution,
-            )
-            for axis in domain.axes
-        ]
-        derived = axes_of_columns(columns, domain.dataset)
+        derived = axes_of_columns([axis_column(axis) for axis in domain.axes], domain.dataset)
     except (ValueError, ArithmeticError) as error:
         raise UserError(f"{MODEL}: the public bounds of a coordinate are not valid.") from error
     for one, other in zip(derived, domain.axes, strict=True):
-        if not all(
+        moved = other.model_copy(update={"centre": one.centre, "scale": one.scale})
+        if one != moved or not all(
             math.isclose(getattr(one, n), getattr(other, n), rel_tol=1e-12) for n in ("centre", "scale")
         ):
             raise UserError(f"{MODEL}: the map into the unit ball does not follow from the public bounds.")
+    _check_attributes(domain)
     shared = {share.attribute for share in model.proportions}
-    known = {*(axis.name for axis in domain.axes), *model.shares}
-    names = [*made.columns, *made.left_out]
     attributes = {attribute.name for attribute in domain.attributes}
-    if set(made.columns) != known or len(set(names)) != len(names) or not attributes <= set(names):
+    states = {state.name for state in domain.states.values()}
+    known = {*(axis.name for axis in domain.axes), *model.shares} - states
+    names = [*made.columns, *made.left_out]
+    if set(made.columns) != known or len(set(names)) != len(names) or not attributes <= {*names, *states}:
         raise UserError(f"{MODEL}: the columns of the synthetic rows do not follow from the domain.")
     strange = bool(model.proportions) and (not model.local or shared != set(model.shares))
     if strange or not set(model.shares) <= attributes or len(made.left_out) > 1000:
@@ -94,6 +84,27 @@ def check_domain(model: ReleasedModel) -> None:
         raise UserError(f"{MODEL} states a number of persons or of their records, but protects records.")
     if not 1 <= made.rows <= 2**40:
         raise UserError(f"{MODEL}: {made.rows} synthetic rows are not possible.")
+
+
+def _check_attributes(domain: Domain) -> None:
+    """Check the types of the attributes, and that the states are those of the coordinates."""
+    axes = {axis.name: axis for axis in domain.axes}
+    stated = [each for each in domain.attributes if each.state_of is not None]
+    states = [
+        state_attribute(axes[each.state_of], each.blank)
+        for each in stated
+        if each.state_of in axes and (each.blank or axes[each.state_of].atoms)
+    ]
+    plain = [each for each in domain.attributes if each.state_of is None]
+    if (
+        [*plain, *states] != list(domain.attributes)
+        or len({each.state_of for each in stated}) != len(stated)
+        or {axis.name for axis in domain.axes if axis.atoms} - {each.state_of for each in stated}
+        or any(each.boolean and each.values[:2] != BOOLEAN for each in plain)
+        or any(each.boolean and len(each.values) != 2 + each.blank for each in plain)
+        or any(each.blank and each.values[-1] != BLANK for each in plain)
+    ):
+        raise UserError(f"{MODEL}: the attributes do not follow from the types of the columns.")
 
 
 def check_mixtures(model: ReleasedModel) -> None:

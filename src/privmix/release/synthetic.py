@@ -1,8 +1,10 @@
 """Synthetic rows: a function of the released model and of a published seed, in the columns and units of the source.
 
-A row draws its component first. Its coordinates are drawn from the Gaussian of the component and clipped to the public
-bounds, and each attribute from the released shares of the component. So columns depend on each other through the
-component. An attribute without released shares is left out, and so are person identifiers.
+A row draws its component first. Its coordinates are drawn from the Gaussian of the component, rounded to their lattice
+if they have one, and clipped to the public bounds, and each attribute is drawn from the released shares of the
+component. So columns depend on each other through the component. Rounding adds the variance of a cell, step²/12, so it
+is subtracted from that of the Gaussian first (Sheppard 1898). A drawn state that is not "given" replaces the coordinate
+by an atom or a blank. An attribute without released shares is left out, and so are person identifiers.
 
 The seed is safe to publish. Let M be the released model and S the seed: 128 bits that the operating system draws after
 M, independently of the records, of M and of all noise. The pair (M, S) is then a randomised function of M alone, and
@@ -19,13 +21,14 @@ import math
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from privmix.artefacts.domain import Domain
+from privmix.artefacts.domain import Attribute, Axis, Domain
 from privmix.artefacts.io import to_arrow
 from privmix.catalog.entry import Entry
 from privmix.release.folder import Gaussians, ReleasedModel, Synthetic
@@ -33,13 +36,13 @@ from privmix.release.folder import Gaussians, ReleasedModel, Synthetic
 CHUNK = 1 << 16  # rows per write
 GROUP = 1 << 20  # rows in a group of the Parquet file
 
-Columns = dict[str, np.ndarray]
+Columns = dict[str, np.ndarray | pa.Array]
 Shares = Mapping[str, Sequence[Sequence[float]]]  # attribute -> shares of its values in each component
 
 
 def describe(entry: Entry, shares: Collection[str], rows: int) -> Synthetic:
     """Return a fresh seed, the columns of the synthetic rows in the order of the source, and the columns left out."""
-    known = {*entry.coordinates, *shares}
+    known = {*entry.coordinates, *shares}  # states are no columns of the source
     return Synthetic(
         seed=secrets.token_hex(16),
         rows=rows,
@@ -79,7 +82,10 @@ def _sample(
     asked = [attribute for attribute in domain.attributes if attribute.name in shares]
     bounds = {name: np.cumsum(np.array(rows), axis=1) for name, rows in shares.items()}
     weights = np.cumsum(mixture.weights)
-    means, factors = np.array(mixture.means), np.array([cholesky(each) for each in mixture.covariances])
+    means, factors = (
+        np.array(mixture.means),
+        np.array([cholesky(_before_rounding(each, domain)) for each in mixture.covariances]),
+    )
     dimensions = len(domain.axes)
     words = np.random.Philox(key=int(seed, 16))
     for first in range(0, rows, size):
@@ -88,18 +94,57 @@ def _sample(
         uniform = ((drawn >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         component = _choose(weights, uniform[:, 0])
         normal = normal_quantile(uniform[:, 1 : 1 + dimensions])
-        made: Columns = {}
+        codes = {}
+        for number, attribute in enumerate(asked, start=1 + dimensions):
+            own = bounds[attribute.name][component]
+            above = (uniform[:, number, None] * own[:, -1:] >= own).sum(axis=1)
+            codes[attribute.name] = np.minimum(above, len(attribute.values) - 1)
+        made: Columns = {each.name: _texts(each, codes[each.name]) for each in asked}
+        states = {each.state_of: codes[each.name] for each in asked}
         for row, axis in enumerate(domain.axes):
             values = means[component, row]
             for column in range(row + 1):
                 values = values + factors[component, row, column] * normal[:, column]
-            made[axis.name] = np.clip(values, axis.lower, axis.upper)
-        for number, attribute in enumerate(asked, start=1 + dimensions):
-            texts = np.array(attribute.values, dtype=object)
-            own = bounds[attribute.name][component]
-            above = (uniform[:, number, None] * own[:, -1:] >= own).sum(axis=1)
-            made[attribute.name] = texts[np.minimum(above, len(texts) - 1)]
+            made[axis.name] = _cells(axis, axis.settle(values), states.get(axis.name))
         yield {name: made[name] for name in columns}
+
+
+def _before_rounding(covariance: Sequence[Sequence[float]], domain: Domain) -> list[list[float]]:
+    """Return the covariance without the variance that rounding to the lattice adds."""
+    step = [axis.step or 0.0 for axis in domain.axes]
+    return [
+        [value - step[row] ** 2 / 12 * (row == column) for column, value in enumerate(values)]
+        for row, values in enumerate(covariance)
+    ]
+
+
+def _texts(attribute: Attribute, codes: np.ndarray) -> np.ndarray | pa.Array:
+    """Return the values of an attribute in the type of the source."""
+    if attribute.boolean:
+        return pa.array(codes == attribute.values.index("true"), mask=_is_blank(attribute, codes))
+    texts = np.array(attribute.values, dtype=object)
+    if not attribute.blank:
+        return texts[codes]
+    return pa.array(texts[codes].tolist(), pa.string(), mask=_is_blank(attribute, codes))
+
+
+def _is_blank(attribute: Attribute, codes: np.ndarray) -> np.ndarray:
+    return (codes == len(attribute.values) - 1) & attribute.blank
+
+
+def _cells(axis: Axis, values: np.ndarray, states: np.ndarray | None) -> np.ndarray | pa.Array:
+    """Return the values of a coordinate in the type of the source, with atoms and blanks."""
+    blank = np.zeros(len(values), dtype=bool)
+    if states is not None:
+        blank = states > len(axis.atoms)
+        others = np.array([0.0, *axis.atoms, 0.0])
+        values = np.where(states > 0, others[states], values)
+    if axis.kind == "number":
+        return pa.array(values, mask=blank) if blank.any() or states is not None else values
+    whole = pa.array(values.astype(np.int64), mask=blank)
+    if axis.kind == "date":
+        return whole.cast(pa.int32()).cast(pa.date32())
+    return whole if axis.kind == "integer" else pa.array(axis.labels, pa.string()).take(whole)
 
 
 def _choose(cumulative: np.ndarray, uniform: np.ndarray) -> np.ndarray:
@@ -218,14 +263,15 @@ def write_parquet(model: ReleasedModel, path: Path) -> None:
             writer.close()
 
 
-def to_table(columns: Mapping[str, np.ndarray]) -> pa.Table:
+def to_table(columns: Columns) -> pa.Table:
     """Return the rows as an Arrow table."""
-    return pa.table(
-        {
-            name: to_arrow(values.tolist() if values.dtype == object else values)
-            for name, values in columns.items()
-        }
-    )
+    return pa.table({name: _arrow(values) for name, values in columns.items()})
+
+
+def _arrow(values: np.ndarray | pa.Array) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    return to_arrow(values.tolist() if values.dtype == object else values)
 
 
 class TextStream(Protocol):
@@ -239,4 +285,11 @@ def write_csv(model: ReleasedModel, stream: TextStream) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(model.synthetic.columns)
     for columns in sample_parts(model):
-        writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+        writer.writerows(zip(*map(_fields, columns.values()), strict=True))
+
+
+def _fields(values: np.ndarray | pa.Array) -> list[Any]:
+    """Return the fields of a column of a CSV file; a blank is an empty field."""
+    if isinstance(values, pa.Array) and pa.types.is_boolean(values.type):
+        values = pc.if_else(values, "true", "false")
+    return list(values.tolist())

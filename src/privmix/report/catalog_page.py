@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.catalog.dataset_files import DatasetFiles
-from privmix.catalog.entry import Column, Entry, FileSource, PackageSource, UrlSource, hide_password
+from privmix.catalog.entry import (
+    Column,
+    Entry,
+    FileSource,
+    PackageSource,
+    UrlSource,
+    describe_values,
+    hide_password,
+)
 from privmix.report import format
 from privmix.report.templating import environment
 
@@ -149,6 +157,7 @@ def render(holdings: Sequence[DatasetFiles], problems: Sequence[str], plan: Cata
             sources=SOURCES,
             files=files,
             role=role,
+            values=describe_values,
             exact=exact,
         )
     )

@@ -119,7 +119,8 @@ def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
     if domain.visibility == "sensitive":
         nothing = np.empty((0, len(domain.axes)))
         return Material(clean.info, protects_people, None, nothing, nothing, {})
-    rows = np.flatnonzero(clean.train)
+    complete = ~domain.absent(clean.codes, len(clean.points)).any(axis=1)
+    rows = np.flatnonzero(clean.train & complete)
     if len(rows) > SHOWN_POINTS:
         rows = np.sort(rng.choice(rows, SHOWN_POINTS, replace=False))
     _, whose, records = np.unique(clean.person[clean.train], return_inverse=True, return_counts=True)

@@ -8,6 +8,7 @@ empty.
 """
 
 import contextlib
+import datetime
 import gzip
 import io
 import re
@@ -21,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from privmix.artefacts.io import GZIP_MAGIC
-from privmix.catalog.entry import Column, Entry
+from privmix.catalog.entry import BOOLEAN, CATEGORICAL, Column, Entry, to_number
 from privmix.errors import UserError, suggest
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -65,6 +66,8 @@ WRONG_FIELD_COUNT = "wrong field count"
 BROKEN_LINE = "broken quotes or line end"
 MISSING_VALUE = "missing value"
 NOT_A_NUMBER = "not a number"
+NOT_WHOLE = "not a whole number"
+NOT_A_DATE = "not a date such as 2017-01-31"
 UNKNOWN_CATEGORY = "unknown category"
 
 
@@ -90,8 +93,8 @@ class RawBatch:
 class Batch:
     """Good rows, in the types that the catalog entry declares."""
 
-    numbers: dict[str, np.ndarray]  # (n,) float64, finite
-    codes: dict[str, np.ndarray]  # (n,) int16, index in the column's public values
+    numbers: dict[str, np.ndarray]  # (n,) float64, finite; NaN is a blank of a column that models blanks
+    codes: dict[str, np.ndarray]  # (n,) int16, index in the column's public values; the next one is a blank
     identifiers: dict[str, pa.Array]  # (n,) text
     lines: np.ndarray  # (n,) int64, line of the unpacked file (or row of a Parquet file), from 1
     bad: list[BadRow]
@@ -116,6 +119,7 @@ def column_positions(entry: Entry, names: Iterable[str], path: Path) -> dict[str
     return {column.name: names.index(column.name) for column in entry.columns}
 
 
+BOOLEAN_SPELLINGS = (("false", "f", "no", "n", "0", "0.0"), ("true", "t", "yes", "y", "1", "1.0"))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -127,9 +131,11 @@ def convert_batch(raw: RawBatch, entry: Entry) -> Batch:
         field = raw.columns[column.name]
         if pa.types.is_string(field.type):
             field = pc.fill_null(pc.utf8_trim_whitespace(field), "")
-        if column.type == "number":
+        if column.type == "date":
+            values[column.name] = _dates(column, field, faults)
+        elif column.type in ("number", "integer"):
             values[column.name] = _numbers(column, field, faults)
-        elif column.type == "category":
+        elif column.type in CATEGORICAL:
             values[column.name] = _codes(column, field, faults)
         else:
             if column.name == entry.privacy.person_column:
@@ -146,14 +152,11 @@ def convert_batch(raw: RawBatch, entry: Entry) -> Batch:
         lines = raw.lines[keep]
     else:
         lines = raw.lines
-    chosen = {
-        kind: [c.name for c in entry.columns if c.type == kind]
-        for kind in ("number", "category", "identifier")
-    }
     return Batch(
-        numbers={name: values[name] for name in chosen["number"]},
-        codes={name: values[name] for name in chosen["category"]},
-        identifiers={name: values[name] for name in chosen["identifier"]},
+        numbers={c.name: values[c.name] for c in entry.columns if c.type in ("number", "integer", "date")}
+        | {c.name: _positions(c, values[c.name]) for c in entry.columns if c.type == "ordinal"},
+        codes={c.name: values[c.name] for c in entry.columns if c.type in CATEGORICAL},
+        identifiers={c.name: values[c.name] for c in entry.columns if c.type == "identifier"},
         lines=lines,
         bad=sorted(raw.bad + bad, key=lambda row: row.line) if bad else raw.bad,
     )
@@ -191,9 +194,48 @@ def _numbers(column: Column, field: pa.Array, faults: _Faults) -> np.ndarray:
     else:
         empty = field.is_null().to_numpy(zero_copy_only=False)
         numbers = field.to_numpy(zero_copy_only=False)
-    faults.add(column, MISSING_VALUE, empty)
-    faults.add(column, NOT_A_NUMBER, ~np.isfinite(numbers))
+    return _checked(column, numbers, empty, faults)
+
+
+def _checked(column: Column, numbers: np.ndarray, empty: np.ndarray, faults: "_Faults") -> np.ndarray:
+    """Add the faults of numbers, and return them with NaN for each blank that is modelled."""
+    if not column.models_blanks:
+        faults.add(column, MISSING_VALUE, empty)
+    elif empty.any():
+        numbers = np.where(empty, np.nan, numbers)
+    finite = np.isfinite(numbers)
+    faults.add(column, NOT_A_DATE if column.type == "date" else NOT_A_NUMBER, ~finite & ~empty)
+    if column.type == "integer":
+        faults.add(column, NOT_WHOLE, finite & (numbers % 1 != 0))
     return numbers
+
+
+def _dates(column: Column, field: pa.Array, faults: "_Faults") -> np.ndarray:
+    """Return days since 1970-01-01."""
+    if pa.types.is_date32(field.type):
+        empty = field.is_null().to_numpy(zero_copy_only=False)
+        numbers = pc.fill_null(field.cast(pa.int32()), 0).to_numpy().astype(np.float64)
+        return _checked(column, numbers, empty, faults)
+    empty = _is_empty(field)
+    try:
+        days = pc.if_else(pa.array(empty), pa.scalar(None, pa.string()), field).cast(pa.date32())
+        numbers = pc.fill_null(days.cast(pa.int32()).cast(pa.float64()), np.nan).to_numpy()
+    except pa.ArrowInvalid:
+        numbers = np.array([_parse_date(text) for text in field.to_pylist()])
+    return _checked(column, numbers, empty, faults)
+
+
+def _parse_date(text: str) -> float:
+    """Parse one date as Arrow's cast does, YYYY-MM-DD. Return NaN if it fails."""
+    try:
+        return to_number(datetime.datetime.strptime(text, "%Y-%m-%d").date()) if len(text) == 10 else np.nan
+    except ValueError:
+        return np.nan
+
+
+def _positions(column: Column, codes: np.ndarray) -> np.ndarray:
+    """Return the positions of an ordinal's values as numbers, NaN for a blank."""
+    return np.where(codes == len(column.values), np.nan, codes.astype(np.float64))
 
 
 def _parse_number(text: str) -> float:
@@ -203,11 +245,17 @@ def _parse_number(text: str) -> float:
 
 def _codes(column: Column, field: pa.Array, faults: _Faults) -> np.ndarray:
     empty = _is_empty(field)
+    if column.type == "boolean":
+        field = pc.utf8_lower(field)
+        for listed, spellings in zip(BOOLEAN, BOOLEAN_SPELLINGS, strict=True):
+            field = pc.if_else(pc.is_in(field, pa.array(spellings)), listed, field)
     codes = (
-        pc.fill_null(pc.index_in(field, pa.array(column.values, pa.string())), -1).to_numpy().astype(np.int16)
+        pc.fill_null(pc.index_in(field, pa.array(column.listed, pa.string())), -1).to_numpy().astype(np.int16)
     )
-    if column.missing is not None:
-        codes[empty & (codes < 0)] = column.values.index(column.missing)
+    if column.models_blanks:
+        codes[empty & (codes < 0)] = len(column.listed)
+    elif column.blank_means is not None:
+        codes[empty & (codes < 0)] = column.values.index(column.blank_means)
     faults.add(column, MISSING_VALUE, empty & (codes < 0))
     faults.add(column, UNKNOWN_CATEGORY, codes < 0)
     return codes

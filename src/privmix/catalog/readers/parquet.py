@@ -65,9 +65,13 @@ def _storage_type(column: Column, kind: pa.DataType, path: Path) -> pa.DataType:
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if text:
         return pa.string()
-    if column.type == "number" and number:
+    if column.type in ("number", "integer") and number:
         return pa.float64()
-    if column.type != "number" and (number or pa.types.is_boolean(kind) or _is_temporal(kind)):
+    if column.type == "date" and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return pa.date32()
+    if column.type not in ("number", "integer", "date") and (
+        number or pa.types.is_boolean(kind) or _is_temporal(kind)
+    ):
         return pa.string()
     raise UserError(
         f"{path}: column {column.name!r} is stored as {kind}, which cannot be read as type {column.type}; "
