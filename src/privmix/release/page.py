@@ -1,7 +1,5 @@
 """`release.html`: the model card with a picture of the model over synthetic rows, as one self-contained file."""
 
-import numpy as np
-
 from privmix.release import card, pictures, synthetic
 from privmix.release.folder import ReleasedModel
 from privmix.report.templating import environment
@@ -11,8 +9,7 @@ POINTS = 5000  # most synthetic rows in the picture
 
 def render(model: ReleasedModel) -> str:
     """Render the page. It is a function of the model, whose seed gives the synthetic rows."""
-    columns = next(synthetic.sample_parts(model, POINTS))
-    rows = np.column_stack([columns[axis.name] for axis in model.domain.axes])
+    rows = synthetic.sample_coordinates(model, POINTS)
     return (
         environment()
         .get_template("release.html")

@@ -70,6 +70,13 @@ def sample_rows(
     return made
 
 
+def sample_coordinates(model: ReleasedModel, rows: int) -> np.ndarray:
+    """Return the coordinates of the first rows, (n, d), as if all were given; dates as days since 1970."""
+    made = model.synthetic
+    values, _ = next(_draw(model.original, model.domain, model.shares, min(rows, made.rows), made.seed, rows))
+    return values
+
+
 def _sample(
     mixture: Gaussians,
     domain: Domain,
@@ -79,6 +86,20 @@ def _sample(
     seed: str,
     size: int,
 ) -> Iterator[Columns]:
+    for values, codes in _draw(mixture, domain, shares, rows, seed, size):
+        made: Columns = {
+            each.name: _texts(each, codes[each.name]) for each in domain.attributes if each.name in codes
+        }
+        states = {each.state_of: codes[each.name] for each in domain.attributes if each.name in codes}
+        for row, axis in enumerate(domain.axes):
+            made[axis.name] = _cells(axis, values[:, row], states.get(axis.name))
+        yield {name: made[name] for name in columns}
+
+
+def _draw(
+    mixture: Gaussians, domain: Domain, shares: Shares, rows: int, seed: str, size: int
+) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Yield coordinates, (n, d), on their lattice and within their bounds, and the codes of each attribute."""
     asked = [attribute for attribute in domain.attributes if attribute.name in shares]
     bounds = {name: np.cumsum(np.array(rows), axis=1) for name, rows in shares.items()}
     weights = np.cumsum(mixture.weights)
@@ -99,14 +120,13 @@ def _sample(
             own = bounds[attribute.name][component]
             above = (uniform[:, number, None] * own[:, -1:] >= own).sum(axis=1)
             codes[attribute.name] = np.minimum(above, len(attribute.values) - 1)
-        made: Columns = {each.name: _texts(each, codes[each.name]) for each in asked}
-        states = {each.state_of: codes[each.name] for each in asked}
+        settled = np.empty((count, dimensions))
         for row, axis in enumerate(domain.axes):
             values = means[component, row]
             for column in range(row + 1):
                 values = values + factors[component, row, column] * normal[:, column]
-            made[axis.name] = _cells(axis, axis.settle(values), states.get(axis.name))
-        yield {name: made[name] for name in columns}
+            settled[:, row] = axis.settle(values)
+        yield settled, codes
 
 
 def _before_rounding(covariance: Sequence[Sequence[float]], domain: Domain) -> list[list[float]]:
