@@ -305,7 +305,7 @@ def fit_incomplete(points: np.ndarray, absent: np.ndarray, start: Mixture, **opt
         expectation=partial(incomplete_passes, threads=chosen.threads),
         **{**options, "floor": units.floor},
     )
-    return units.restore(fitted, chosen.max_iter)
+    return units.restore(fitted, chosen.max_iter, absent)
 
 
 def incomplete_passes(data: Sequence[Data], parameters: Parameters, *, threads: int | None = None) -> Moments:
@@ -462,9 +462,12 @@ class Units:
         """Return the units of some of the coordinates, given as a boolean mask (d,)."""
         return Units(self.centre[present], self.scale[present], self.floor[present])
 
-    def restore(self, fit: FitResult, max_iter: int) -> FitResult:
-        """Convert the fit to original units, and add notes for the reader."""
-        jacobian = float(np.log(self.scale).sum())
+    def restore(self, fit: FitResult, max_iter: int, absent: np.ndarray | None = None) -> FitResult:
+        """Convert the fit to original units, and add notes for the reader.
+
+        `absent` (n, d): coordinates that a record lacks, which are not in its density.
+        """
+        jacobian = float((np.log(self.scale) * (1.0 if absent is None else 1 - absent.mean(axis=0))).sum())
         root = np.sqrt(self.floor)
         least = np.linalg.eigvalsh(fit.mixture.covariances / np.outer(root, root)).min(axis=1, initial=np.inf)
         k = fit.mixture.n_components

@@ -147,7 +147,7 @@ def fit_shares(
         max_iter=chosen.max_iter,
         accelerate=True,
     )
-    restored = units.restore(climbed.result(), chosen.max_iter)
+    restored = units.restore(climbed.result(), chosen.max_iter, absent)
     return MixedFit(MixedMixture(mixture, values.split(climbed.model.shares)), *_state(restored))
 
 

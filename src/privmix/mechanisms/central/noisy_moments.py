@@ -82,7 +82,7 @@ from privmix.privacy.sensitivity import Neighbours
 
 LONGEST = 40  # measurements; more bring little on well-resolved data
 SHORTEST = 12  # measurements of a mixture
-ALONE = 8  # measurements of a single component, which needs no search
+ALONE = 8  # measurements of a single component, which needs no search, if records have all coordinates
 WHOLE = 3  # measurements for the first component
 ROUND = 3  # measurements in a round of search
 ROUNDS = 2
@@ -183,7 +183,7 @@ class NoisyMoments(CentralMechanism):
         releases = self.iterations
         if releases is None:
             tolerable = int(np.clip(TOLERABLE / loss, SHORTEST, LONGEST))
-            releases = tolerable if n_components > 1 else ALONE
+            releases = ALONE if n_components == 1 and not spec.domain.states else tolerable
         return _plan_schedule(n_components, releases, loss)
 
     def loss(self, spec: Spec, n_components: int, budget: Budget, neighbours: Neighbours) -> float:
