@@ -3,7 +3,8 @@
 A unit has the most influence at the edge of the public box. There its coordinates are longest, and it is far enough
 from all others to be alone in one component. If a unit is replaced, the two alternatives are as far apart as possible
 (for means), or at right angles (for second moments). One canary lies outside the box, because a mechanism must not rely
-on records to lie inside. No canary depends on the records.
+on records to lie inside. If records may lack coordinates, one canary lacks them in the other world only, and one in
+both. No canary depends on the records.
 """
 
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Canary:
     name: str
     place: np.ndarray
     alternative: np.ndarray
+    lacks: tuple[bool, bool] = (False, False)  # whether the unit and its alternative lack coordinates
 
 
 def list_canaries(spec: Spec) -> list[Canary]:
@@ -32,10 +34,15 @@ def list_canaries(spec: Spec) -> list[Canary]:
     centre, half = (lower + upper) / 2, (upper - lower) / 2
     first = np.eye(len(half))[0]
     beside = np.where(first > 0, lower, upper)
+    lacking = [
+        Canary("with and without coordinates", upper, lower, (False, True)),
+        Canary("without coordinates", upper, lower, (True, True)),
+    ]
     return [
         Canary("opposite corners", upper, lower),
         Canary("neighbouring corners", upper, beside),
         Canary("opposite edges", centre + first * half, centre - first * half),
+        *(lacking if spec.domain.states else []),
         Canary("outside the box", centre + OUTSIDE * half, centre - OUTSIDE * half),
     ]
 
@@ -45,8 +52,8 @@ def canary_pairs(others: Records, spec: Spec, neighbours: Neighbours) -> list[Wo
     return [
         WorldPair(
             canary.name,
-            _append_unit(others, canary.place, spec, neighbours),
-            _append_unit(others, canary.alternative, spec, neighbours, last=True)
+            _append_unit(others, canary.place, spec, neighbours, lacks=canary.lacks[0]),
+            _append_unit(others, canary.alternative, spec, neighbours, last=True, lacks=canary.lacks[1])
             if _is_replace_one(neighbours)
             else others,
             spec,
@@ -63,7 +70,12 @@ def neighbours_with_canary(records: Records, spec: Spec, neighbours: Neighbours)
         else records
     )
     return [
-        WorldPair(canary.name, records, _append_unit(rest, canary.place, spec, neighbours), spec)
+        WorldPair(
+            canary.name,
+            records,
+            _append_unit(rest, canary.place, spec, neighbours, lacks=canary.lacks[0]),
+            spec,
+        )
         for canary in list_canaries(spec)
     ]
 
@@ -79,15 +91,24 @@ def _rows_without_last_unit(records: Records, neighbours: Neighbours) -> np.ndar
 
 
 def _append_unit(
-    others: Records, place: np.ndarray, spec: Spec, neighbours: Neighbours, *, last: bool = False
+    others: Records,
+    place: np.ndarray,
+    spec: Spec,
+    neighbours: Neighbours,
+    *,
+    last: bool = False,
+    lacks: bool = False,
 ) -> Records:
     """Append one unit with the largest allowed number of records, all at this place.
 
-    All have the first value of every attribute, or the last.
+    All have the first value of every attribute, or the last. `lacks`: whether they lack each coordinate that a record
+    may lack.
     """
     count = neighbours.records
     codes = {
-        attribute.name: np.full(count, len(attribute.values) - 1 if last else 0)
+        attribute.name: np.full(
+            count, len(attribute.values) - 1 if (last if attribute.state_of is None else lacks) else 0
+        )
         for attribute in spec.domain.attributes
     }
     persons = None

@@ -16,15 +16,21 @@ UNITS = 300  # without the canary; enough that, despite the noise, the clusters 
 RECORDS_EACH = 3  # if the unit is a person
 COMPONENTS = 2
 ANSWERS = ("no", "yes")
+STATES = ("there", "blank")
 
 
-def crafted_pairs(mechanism: Mechanism, unit: Unit, relation: Relation) -> list[WorldPair]:
-    """Return the worlds for an audit of this mechanism, for this unit and relation."""
-    spec = _crafted_spec(unit, relation)
+def crafted_pairs(
+    mechanism: Mechanism, unit: Unit, relation: Relation, *, blanks: bool = False
+) -> list[WorldPair]:
+    """Return the worlds for an audit of this mechanism, for this unit and relation.
+
+    `blanks`: whether records may lack a coordinate.
+    """
+    spec = _crafted_spec(unit, relation, blanks)
     return canary_pairs(_crafted_records(spec), spec, mechanism.relation(spec))
 
 
-def _crafted_spec(unit: Unit, relation: Relation) -> Spec:
+def _crafted_spec(unit: Unit, relation: Relation, blanks: bool) -> Spec:
     """Return a square map of half-diagonal one degree, so that mechanisms for places can be audited too."""
     half = np.sqrt(0.5)
     axes = tuple(
@@ -46,7 +52,10 @@ def _crafted_spec(unit: Unit, relation: Relation) -> Spec:
         dataset="crafted",
         title="Crafted records",
         axes=axes,
-        attributes=(Attribute(name="answer", description="", values=ANSWERS),),
+        attributes=(
+            Attribute(name="answer", description="", values=ANSWERS),
+            *([Attribute(name="state", description="", values=STATES, state_of="longitude")] * blanks),
+        ),
         unit=unit,
         relation=relation,
         max_records_per_person=each,
@@ -63,5 +72,7 @@ def _crafted_records(spec: Spec) -> Records:
     generator = np.random.Generator(np.random.PCG64(1))
     side = np.where(np.arange(UNITS * each) % 2, 1.0, -1.0)[:, None]
     points = side * [0.3, 0.1] + generator.normal(0.0, 0.02, (UNITS * each, 2))
-    codes = {"answer": generator.integers(len(ANSWERS), size=len(points))}
+    codes = {
+        each.name: generator.integers(len(each.values), size=len(points)) for each in spec.domain.attributes
+    }
     return Records(points, codes, np.repeat(np.arange(UNITS), each))

@@ -421,8 +421,9 @@ def audit_fits(
     mechanism: Mechanism, runs: Sequence[RecordedRun], spec: Spec, budget: Budget, rng: np.random.Generator
 ) -> ReplayVerdict:
     """Return the verdict on the runs of a central mechanism on the same records."""
-    outside = neighbours_with_canary(runs[0].records, spec, mechanism.relation(spec))[-1]
-    watched = [ReplayCase(runs[0], [outside], whole=outside), *(ReplayCase(run, []) for run in runs[1:])]
+    pairs = neighbours_with_canary(runs[0].records, spec, mechanism.relation(spec))
+    pairs = pairs[-2:] if spec.domain.states else pairs[-1:]
+    watched = [ReplayCase(runs[0], pairs, whole=pairs[0]), *(ReplayCase(run, []) for run in runs[1:])]
     return verdict(mechanism, watched, spec, budget, rng)
 
 

@@ -61,6 +61,10 @@ class Records:
         persons = None if self.persons is None else self.persons[rows]
         return Records(self.points[rows], {name: code[rows] for name, code in self.codes.items()}, persons)
 
+    def complete(self, domain: Domain) -> "Records":
+        """Return the records that have all coordinates."""
+        return self.select(np.flatnonzero(~domain.absent(self.codes, len(self)).any(axis=1)))
+
     def with_twin(self, row: int, point: np.ndarray) -> "Records":
         """Return the records plus a last one: a copy of this row, moved to `point`."""
         twin = replace(self.select(np.array([row])), points=np.reshape(point, (1, -1)))
@@ -104,6 +108,7 @@ class Spec:
     candidates: tuple[int, ...] = ()
     choice_share: float = 0.1  # part of ε for the choice if it is not free
     count_share: float = 0.0  # part of ε for a noisy count of the records if `domain.rows` is not known
+    all_counted: bool = True  # whether records that lack a coordinate take part
 
     def with_components(self, number: int) -> "Spec":
         """Return the same spec with a fixed number of components."""
@@ -116,7 +121,13 @@ class Spec:
     @property
     def neighbours(self) -> Neighbours:
         """The unit and the relation that the catalog asks for."""
-        return Neighbours(self.domain.unit, self.domain.relation, self.domain.max_records_per_person)
+        return Neighbours(
+            self.domain.unit, self.domain.relation, self.domain.max_records_per_person, self.all_counted
+        )
+
+    def absent(self, records: Records) -> np.ndarray | None:
+        """Return which coordinates each record lacks, (n, d); None if the domain lets no record lack any."""
+        return self.domain.absent(records.codes, len(records)) if self.domain.states else None
 
     def observations(self, points: np.ndarray, merge: bool = True) -> Observations:
         """Return the records inside the public box, with equal records merged.
@@ -252,6 +263,8 @@ class Mechanism:
     chooses_components: ClassVar[bool] = False
     # Most coordinates of a dataset that the mechanism can fit, or None for any number. A plan makes no jobs beyond it.
     max_coordinates: ClassVar[int | None] = None
+    # Whether `fit` uses records that lack coordinates. If not, a central mechanism sees the complete records only.
+    completes_records: ClassVar[bool] = False
     # Whether `fit_many` fits many subsets of the records together, faster than one by one.
     fits_together: ClassVar[bool] = False
 
@@ -272,6 +285,11 @@ class Mechanism:
     def relation(self, spec: Spec) -> Neighbours:
         """Return the neighbouring datasets that the guarantee covers."""
         return spec.neighbours
+
+    def mixture_spec(self, spec: Spec) -> Spec:
+        """Return the spec for the mixture: the number of records is not public if only complete records take part."""
+        sees_all = not spec.domain.states or self.completes_records or self.randomises_records
+        return spec if sees_all else replace(spec, all_counted=False)
 
     def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
         """Randomise each record on its own (local mechanisms)."""

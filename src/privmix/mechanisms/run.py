@@ -45,7 +45,7 @@ def fit(
     assert isinstance(view, Records), "local mechanisms choose the number of components themselves"
     ledger, price = Ledger(), spec.choice_share * budget.epsilon
     chosen = component_choice.choose_components(
-        view,
+        view.complete(spec.domain),
         spec,
         mechanism.relation(spec),
         epsilon=price,
@@ -61,13 +61,18 @@ def fit(
 def _fit_then_count(
     mechanism: Mechanism, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness
 ) -> Release:
-    """Fit the mixture, then measure the attributes of a central mechanism with the rest of the budget."""
-    plan = attribute_counts.make_plan(mechanism, spec, budget)
+    """Fit the mixture, then measure the attributes of a central mechanism with the rest of the budget.
+
+    Unless the mechanism completes records, the mixture sees the complete records only, whose number is private. The
+    attributes are those of all records. One of them may be the state that tells which records are complete.
+    """
+    plan, own = attribute_counts.make_plan(mechanism, spec, budget), mechanism.mixture_spec(spec)
+    seen = view.complete(spec.domain) if isinstance(view, Records) and not own.all_counted else view
     if plan is None:
-        return mechanism.fit(view, spec, budget, rng)
+        return mechanism.fit(seen, own, budget, rng)
     assert isinstance(view, Records), "reports have answers about attributes"
     release, ledger, neighbours = (
-        mechanism.fit(view, spec, plan.left, rng),
+        mechanism.fit(seen, own, plan.left, rng),
         Ledger(),
         mechanism.relation(spec),
     )

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from privmix.mixture.mixed import Codes, MixedMixture
-from privmix.mixture.moments import Observations, compress, observe
+from privmix.mixture.model import split_patterns
+from privmix.mixture.moments import IncompleteObservations, Observations, compress
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,20 +27,36 @@ class CodedObservations(Observations):
     )  # (M, A) columns
 
 
-def observe_codes(
-    points: np.ndarray, codes: Codes, sizes: Mapping[str, int], *, merge: bool = True
-) -> CodedObservations:
+def observe_codes(points: np.ndarray, codes: Codes, sizes: Mapping[str, int]) -> CodedObservations:
     """Return records with their combinations, with equal records merged. `sizes`: values of each attribute."""
+    return _merge(points, *_combinations(codes, sizes))
+
+
+def observe_incomplete_codes(
+    points: np.ndarray, codes: Codes, sizes: Mapping[str, int], absent: np.ndarray
+) -> IncompleteObservations:
+    """Return records that lack the coordinates `absent`, (n, d). All parts have the same combinations."""
+    kinds, combinations = _combinations(codes, sizes)
+    return IncompleteObservations(
+        tuple(
+            (present, _merge(points[np.ix_(rows, present)], kinds[rows], combinations))
+            for present, rows in split_patterns(absent)
+        )
+    )
+
+
+def _combinations(codes: Codes, sizes: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the combination of each record, (n,), and all combinations, (M, A)."""
     first = np.append(0, np.cumsum(list(sizes.values())))[:-1]
     columns = np.column_stack(
         [codes[name].astype(np.int64) + begin for name, begin in zip(sizes, first, strict=True)]
     )
     combinations, kinds = np.unique(columns, axis=0, return_inverse=True)
-    kinds = kinds.reshape(-1).astype(np.int64)
-    if not merge:
-        plain = observe(points)
-        return CodedObservations(plain.points, plain.weights, None, kinds, combinations)
-    table = compress(observe(np.column_stack([points, kinds])))
+    return kinds.reshape(-1).astype(np.int64), combinations
+
+
+def _merge(points: np.ndarray, kinds: np.ndarray, combinations: np.ndarray) -> CodedObservations:
+    table = compress(Observations(np.column_stack([points, kinds]), np.ones(len(points))))
     places = np.ascontiguousarray(table.points[:, :-1])
     return CodedObservations(places, table.weights, None, table.points[:, -1].astype(np.int64), combinations)
 

@@ -8,9 +8,9 @@ All choices depend on the likelihood. On a private synopsis they cost no privacy
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,14 +21,17 @@ from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import (
     Covariance,
     Data,
+    IncompleteObservations,
     Moments,
     Observations,
     Parameters,
     Prior,
+    complete_moments,
     compress,
     distinct_records,
     estimates,
     observe,
+    observe_incomplete,
     systematic_sample,
 )
 from privmix.mixture.search import Climb, ClimbResult, plant_on_worst
@@ -286,6 +289,55 @@ def fit(
     return _fit_parts(data, [data], n_components, [rng], chosen)[0]
 
 
+def fit_incomplete(points: np.ndarray, absent: np.ndarray, start: Mixture, **options: Any) -> FitResult:
+    """Run EM from one start on points that lack the coordinates `absent`, (n, d), whose values are not read.
+
+    The likelihood is that of the coordinates that are there. A record that lacks coordinates counts with its expected
+    moments given the others. `options` are the fields of `FitOptions` for EM.
+    """
+    chosen = FitOptions(**options)
+    data = cast(Data, observe_incomplete(points, absent))  # only `incomplete_passes` reads it
+    units = Units.of(data, chosen.floor, None)
+    fitted = loop(
+        data.normalise(units.centre, units.scale),
+        start.normalise(units.centre, units.scale),
+        accelerate=True,
+        expectation=partial(incomplete_passes, threads=chosen.threads),
+        **{**options, "floor": units.floor},
+    )
+    return units.restore(fitted, chosen.max_iter, absent)
+
+
+def incomplete_passes(data: Sequence[Data], parameters: Parameters, *, threads: int | None = None) -> Moments:
+    """Compute the passes of `em_passes` for `IncompleteObservations`: each part at the marginal of its coordinates."""
+    stack = []
+    for number, each in enumerate(cast(Sequence[IncompleteObservations], data)):
+        own, total = parameters[[number]], None
+        for present, part in each.parts:
+            if present.any():
+                seen = em_passes([part], own.marginal(present), threads=threads)
+            else:
+                seen = _weights_alone(part, own)
+            seen = seen if present.all() else complete_moments(seen, own, present)
+            total = seen if total is None else _add(total, seen)
+        assert total is not None  # there is at least one part
+        stack.append(total)
+    return Moments(
+        *(np.concatenate([getattr(each, part.name) for each in stack]) for part in fields(Moments))
+    )
+
+
+def _weights_alone(part: Observations, parameters: Parameters) -> Moments:
+    """Return the moments of records without any coordinate, which follow the weights."""
+    counts = part.total_weight * parameters.weights
+    empty = np.zeros((*counts.shape, 0))
+    return Moments(counts, empty, empty[..., None][..., :0], np.zeros(1), np.array([part.total_weight]))
+
+
+def _add(one: Moments, other: Moments) -> Moments:
+    return Moments(*(getattr(one, part.name) + getattr(other, part.name) for part in fields(Moments)))
+
+
 def fit_many(
     points: np.ndarray | Observations,
     n_components: int,
@@ -406,9 +458,16 @@ class Units:
         scale = 1 / np.sqrt(np.maximum(variances, floor))
         return cls(centre, scale, floor * scale**2)
 
-    def restore(self, fit: FitResult, max_iter: int) -> FitResult:
-        """Convert the fit to original units, and add notes for the reader."""
-        jacobian = float(np.log(self.scale).sum())
+    def select(self, present: np.ndarray) -> "Units":
+        """Return the units of some of the coordinates, given as a boolean mask (d,)."""
+        return Units(self.centre[present], self.scale[present], self.floor[present])
+
+    def restore(self, fit: FitResult, max_iter: int, absent: np.ndarray | None = None) -> FitResult:
+        """Convert the fit to original units, and add notes for the reader.
+
+        `absent` (n, d): coordinates that a record lacks, which are not in its density.
+        """
+        jacobian = float((np.log(self.scale) * (1.0 if absent is None else 1 - absent.mean(axis=0))).sum())
         root = np.sqrt(self.floor)
         least = np.linalg.eigvalsh(fit.mixture.covariances / np.outer(root, root)).min(axis=1, initial=np.inf)
         k = fit.mixture.n_components

@@ -50,27 +50,37 @@ class MixedMixture:
         """Number of components, K."""
         return self.gaussians.n_components
 
-    def log_density(self, points: np.ndarray, codes: Codes) -> np.ndarray:
-        """Compute log p(x, c) for each record, (n,), over the attributes in `codes`; -inf where it underflows."""
-        joint = self._log_joint(points, codes)
+    def log_density(self, points: np.ndarray, codes: Codes, absent: np.ndarray | None = None) -> np.ndarray:
+        """Compute log p(x, c) for each record, (n,), over the attributes in `codes`; -inf where it underflows.
+
+        `absent` (n, d): coordinates that a record lacks. Its density is that of its other values.
+        """
+        joint = self._log_joint(points, codes, absent)
         peak = joint.max(axis=1)
         peak[peak == -np.inf] = 0.0
         with np.errstate(divide="ignore"):
             return np.asarray(peak + np.log(np.exp(joint - peak[:, None]).sum(axis=1)))
 
-    def responsibilities(self, points: np.ndarray, codes: Codes) -> np.ndarray:
-        """Compute P(component | x, c), (n, K). Where every density underflows, return the weights."""
-        joint = self._log_joint(points, codes)
+    def responsibilities(
+        self, points: np.ndarray, codes: Codes, absent: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Compute P(component | x, c), (n, K). Where every density underflows, return the weights.
+
+        `absent` (n, d): coordinates that a record lacks. They tell nothing about its component.
+        """
+        joint = self._log_joint(points, codes, absent)
         lost = joint.max(axis=1) == -np.inf
         with np.errstate(divide="ignore"):
             joint[lost] = np.log(self.gaussians.weights)
         shares = np.exp(joint - joint.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def conditional(self, name: str, points: np.ndarray, codes: Codes) -> np.ndarray:
+    def conditional(
+        self, name: str, points: np.ndarray, codes: Codes, absent: np.ndarray | None = None
+    ) -> np.ndarray:
         """Compute P(value | x, other attributes), (n, V): what the rest of a record tells about this attribute."""
         others = {other: values for other, values in codes.items() if other != name}
-        return np.asarray(self.responsibilities(points, others) @ self.shares[name])
+        return np.asarray(self.responsibilities(points, others, absent) @ self.shares[name])
 
     def marginal(self, name: str) -> np.ndarray:
         """Compute the share of each value of an attribute, (V,)."""
@@ -90,9 +100,9 @@ class MixedMixture:
         """Convert a mixture of x = (v - centre) * scale to the mixture of v."""
         return type(self)(self.gaussians.restore(centre, scale), self.shares)
 
-    def _log_joint(self, points: np.ndarray, codes: Codes) -> np.ndarray:
+    def _log_joint(self, points: np.ndarray, codes: Codes, absent: np.ndarray | None) -> np.ndarray:
         """Compute log(π_k N(x; k) Π_a θ_ka(c_a)), (n, K)."""
-        joint = self.gaussians.log_joint(points)
+        joint = self.gaussians.log_joint(points, absent)
         with np.errstate(divide="ignore"):
             for name, values in codes.items():
                 if name not in self.shares:

@@ -12,7 +12,7 @@ than √V, and clearly worse with 500 values. V/2 (Jeffreys) was better where 50
 worse where they were skewed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from privmix.mixture import em
 from privmix.mixture.em import LEAST_COUNT, FitOptions, Units, extrapolate, search_sample
 from privmix.mixture.kernel import coefficients, mixed_pass, numba_kernel
 from privmix.mixture.mixed import Codes, MixedMixture
-from privmix.mixture.model import FitResult, Mixture
+from privmix.mixture.model import FitResult, Mixture, split_patterns
 from privmix.mixture.moments import (
     Moments,
     Observations,
@@ -104,26 +104,41 @@ def fit_shares(
     sizes: Mapping[str, int],
     mixture: Mixture,
     *,
+    absent: np.ndarray | None = None,
     weights: np.ndarray | None = None,
     prior: float = PRIOR,
     **options: Any,
 ) -> MixedFit:
-    """Fit the shares of the values in each component of a mixture, which stays as it is. This draws nothing."""
+    """Fit the shares of the values in each component of a mixture, which stays as it is. This draws nothing.
+
+    `absent` (n, d): coordinates that a record lacks. Their values are not read.
+    """
     chosen = FitOptions(**options)
     values = _Values.of(sizes, prior)
-    records = _observe(points, codes, values, weights)
     if np.shape(points)[1] != mixture.dimensions:
         raise UserError(
             f"the mixture has {mixture.dimensions} dimensions, but the points have {np.shape(points)[1]}."
         )
-    units = _units(records, mixture.dimensions, chosen.floor)
+    if absent is None:
+        records = _observe(points, codes, values, weights)
+        units = _units(records, mixture.dimensions, chosen.floor)
+        parts = [_Records.of(records, units)]
+    else:
+        everywhere = Observations(np.where(absent, 0.0, points), np.ones(len(points)))
+        units = Units.of(everywhere, chosen.floor, None)
+        parts = []
+        for present, rows in split_patterns(absent):
+            own = {name: np.asarray(code)[rows] for name, code in codes.items()}
+            counted = None if weights is None else weights[rows]
+            records = _observe(points[np.ix_(rows, present)], own, values, counted)
+            parts.append(_Records.of(records, units.select(present), present))
     parameters = Parameters.of([mixture.normalise(units.centre, units.scale)])
 
     def maximise(_moments: Moments, counts: np.ndarray) -> _Model:
         return _Model(parameters, values.shares(counts))
 
     climbed = _climb(
-        _Records.of(records, units),
+        parts,
         _Model(parameters, values.even(mixture.n_components)),
         values=values,
         maximise=maximise,
@@ -132,7 +147,7 @@ def fit_shares(
         max_iter=chosen.max_iter,
         accelerate=True,
     )
-    restored = units.restore(climbed.result(), chosen.max_iter)
+    restored = units.restore(climbed.result(), chosen.max_iter, absent)
     return MixedFit(MixedMixture(mixture, values.split(climbed.model.shares)), *_state(restored))
 
 
@@ -221,12 +236,13 @@ class _Records:
     points: np.ndarray  # (n, d), normalised
     codes: np.ndarray  # (n, A) columns of the values
     weights: np.ndarray  # (n,)
+    present: np.ndarray | None = None  # which coordinates of the model the records have; None for all
 
     @classmethod
-    def of(cls, table: Observations, units: Units) -> "_Records":
+    def of(cls, table: Observations, units: Units, present: np.ndarray | None = None) -> "_Records":
         d = len(units.centre)
         points = np.ascontiguousarray((table.points[:, :d] - units.centre) * units.scale)
-        return cls(points, np.ascontiguousarray(table.points[:, d:], dtype=np.int32), table.weights)
+        return cls(points, np.ascontiguousarray(table.points[:, d:], dtype=np.int32), table.weights, present)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +280,7 @@ def _estimate(
 
 
 def _climb(
-    records: _Records,
+    records: _Records | Sequence[_Records],
     start: _Model,
     *,
     values: _Values,
@@ -274,14 +290,16 @@ def _climb(
     accelerate: bool = False,
     threads: int | None = None,
 ) -> _Climbed:
-    """Run EM from one start, as `em.climb` does. The extrapolation covers the counts of the values as well."""
-    total = float(records.weights.sum())
+    """Run EM from one start, as `em.climb` does. The extrapolation covers the counts of the values as well.
+
+    Records with different coordinates come in several parts. Then the moments have no coordinates.
+    """
+    parts = [records] if isinstance(records, _Records) else records
+    total = float(sum(part.weights.sum() for part in parts))
     k = len(start.shares)
 
     def look(model: _Model) -> tuple[_Model, Moments, np.ndarray, float]:
-        moments, counts = mixed_pass(
-            records.points, records.codes, records.weights, model.parameters, model.shares, threads=threads
-        )
+        moments, counts = _expect(parts, model, threads)
         log_likelihood = float(np.asarray(moments.log_likelihood)[0])
         return model, moments, counts, (log_likelihood + values.log_prior(model.shares)) / total
 
@@ -305,6 +323,28 @@ def _climb(
             history = [best]
     log_likelihood = float(np.asarray(best[1].log_likelihood)[0]) / total
     return _Climbed(best[0], log_likelihood, best[3], iterations, converged)
+
+
+def _expect(parts: Sequence[_Records], model: _Model, threads: int | None) -> tuple[Moments, np.ndarray]:
+    passes = [
+        mixed_pass(
+            part.points,
+            part.codes,
+            part.weights,
+            model.parameters if part.present is None else model.parameters.marginal(part.present),
+            model.shares,
+            threads=threads,
+        )
+        for part in parts
+    ]
+    if len(passes) == 1:
+        return passes[0]
+    components = sum(moments.counts for moments, _ in passes)
+    nothing = np.zeros((*np.shape(components), 0))
+    log_likelihood = sum(np.asarray(moments.log_likelihood) for moments, _ in passes)
+    total = sum(np.asarray(moments.total_weight) for moments, _ in passes)
+    summed = Moments(np.asarray(components), nothing, nothing[..., None][..., :0], log_likelihood, total)
+    return summed, np.asarray(sum(counts for _, counts in passes))
 
 
 def _flat(moments: Moments, counts: np.ndarray) -> np.ndarray:

@@ -75,8 +75,20 @@ class Mixture:
             raise UserError(f"covariance must be one of {', '.join(counts)}, but is {covariance!r}.")
         return k - 1 + k * d + counts[covariance]
 
-    def log_density(self, points: np.ndarray) -> np.ndarray:
-        """Compute log p(x) for each point, (n,). It is -inf, never NaN, if the density underflows."""
+    def marginal(self, present: np.ndarray) -> Self:
+        """Return the mixture of some of the coordinates, given as a boolean mask (d,)."""
+        return type(self)(self.weights, self.means[:, present], self.covariances[:, present][:, :, present])
+
+    def log_density(self, points: np.ndarray, absent: np.ndarray | None = None) -> np.ndarray:
+        """Compute log p(x) for each point, (n,). It is -inf, never NaN, if the density underflows.
+
+        `absent` (n, d): coordinates that a point lacks. Its density is that of its other coordinates.
+        """
+        if absent is not None:
+            density = np.empty(len(points))
+            for present, rows in split_patterns(absent):
+                density[rows] = self.marginal(present).log_density(points[np.ix_(rows, present)])
+            return density
         points = self._check_points(points)
         density = np.empty(len(points))
         for first in range(0, len(points), BLOCK):
@@ -87,10 +99,17 @@ class Mixture:
                 density[first : first + BLOCK] = peak + np.log(np.exp(joint - peak).sum(axis=0))
         return density
 
-    def responsibilities(self, points: np.ndarray) -> np.ndarray:
-        """Compute P(component | x), (n, K). Where every density underflows to zero, return the weights."""
-        points = self._check_points(points)
+    def responsibilities(self, points: np.ndarray, absent: np.ndarray | None = None) -> np.ndarray:
+        """Compute P(component | x), (n, K). Where every density underflows to zero, return the weights.
+
+        `absent` (n, d): coordinates that a point lacks. They tell nothing about its component.
+        """
         shares = np.empty((len(points), self.n_components))
+        if absent is not None:
+            for present, rows in split_patterns(absent):
+                shares[rows] = self.marginal(present).responsibilities(points[np.ix_(rows, present)])
+            return shares
+        points = self._check_points(points)
         for first in range(0, len(points), BLOCK):
             joint = self._log_joint(points[first : first + BLOCK])
             lost = joint.max(axis=0) == -np.inf
@@ -100,10 +119,17 @@ class Mixture:
             shares[first : first + BLOCK] = (share / share.sum(axis=0)).T
         return shares
 
-    def log_joint(self, points: np.ndarray) -> np.ndarray:
-        """Compute log(weight × density) of each component at each point, (n, K)."""
-        points = self._check_points(points)
+    def log_joint(self, points: np.ndarray, absent: np.ndarray | None = None) -> np.ndarray:
+        """Compute log(weight × density) of each component at each point, (n, K).
+
+        `absent` (n, d): coordinates that a point lacks. The densities are those of its other coordinates.
+        """
         joint = np.empty((len(points), self.n_components))
+        if absent is not None:
+            for present, rows in split_patterns(absent):
+                joint[rows] = self.marginal(present).log_joint(points[np.ix_(rows, present)])
+            return joint
+        points = self._check_points(points)
         for first in range(0, len(points), BLOCK):
             joint[first : first + BLOCK] = self._log_joint(points[first : first + BLOCK]).T
         return joint
@@ -222,6 +248,17 @@ class Mixture:
             determinant = np.log(np.diagonal(self.cholesky, axis1=1, axis2=2)).sum(axis=1)
             constant = np.log(self.weights) - determinant - 0.5 * self.dimensions * np.log(2 * np.pi)
         return joint + constant[:, None]
+
+
+def split_patterns(absent: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return each pattern of `absent`, (n, d): which coordinates are present, (d,), and the rows where that is so."""
+    labels = np.zeros(len(absent), dtype=np.int64)
+    for column in absent.T:
+        if column.any():
+            labels = np.unique(2 * labels + column, return_inverse=True)[1]
+    order = np.argsort(labels, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+    return [(~absent[rows[0]], rows) for rows in groups if len(rows)]
 
 
 @dataclass(frozen=True)

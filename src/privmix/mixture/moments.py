@@ -20,14 +20,17 @@ from typing import Literal, Protocol
 import numpy as np
 
 from privmix.errors import UserError, suggest
-from privmix.mixture.model import Mixture
+from privmix.mixture.model import Mixture, split_patterns
 
 LARGEST = 1e150  # the square of a larger coordinate overflows
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """n weighted records in d dimensions. The constructor checks all values."""
+    """n weighted records in d dimensions. The constructor checks all values.
+
+    d is 0 only for records that lack all coordinates (`IncompleteObservations`).
+    """
 
     points: np.ndarray  # (n, d) places, or mean places
     weights: np.ndarray  # (n,) non-negative
@@ -37,9 +40,9 @@ class Observations:
     def __post_init__(self) -> None:
         # The arrays must be writable. Otherwise numba compiles its loops a second time for read-only arrays.
         points, weights = (np.require(part, np.float64, ["C", "W"]) for part in (self.points, self.weights))
-        if points.ndim != 2 or 0 in points.shape:
+        if points.ndim != 2 or not len(points):
             raise UserError(f"records must be an array (n, d) with n, d >= 1, but have shape {points.shape}.")
-        if not (points.max() < LARGEST and points.min() > -LARGEST):
+        if not (points.max(initial=0.0) < LARGEST and points.min(initial=0.0) > -LARGEST):
             raise UserError(
                 "records must be finite numbers below 1e150; remove rows with NaN, infinity or larger numbers."
             )
@@ -129,6 +132,8 @@ def observe(points: np.ndarray | Data, weights: np.ndarray | None = None) -> Obs
             raise UserError("these records already have weights; pass weights only together with an array.")
         return points
     points = _as_numbers(points)
+    if points.ndim == 2 and not points.shape[1]:
+        raise UserError(f"records must be an array (n, d) with n, d >= 1, but have shape {points.shape}.")
     return Observations(points, np.ones(points.shape[:1]) if weights is None else weights)
 
 
@@ -140,6 +145,57 @@ def _as_numbers(points: object) -> np.ndarray:
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise UserError("records must be an array (n, d) of real numbers.") from None
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteObservations:
+    """Records some of which lack coordinates: a part for each pattern, with the coordinates that its records have."""
+
+    parts: tuple[
+        tuple[np.ndarray, Observations], ...
+    ]  # which coordinates the records have, (d,), and the records
+
+    def __len__(self) -> int:
+        return sum(len(part) for _, part in self.parts)
+
+    @property
+    def dimensions(self) -> int:
+        """Number of coordinates, d."""
+        return len(self.parts[0][0])
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return sum(part.total_weight for _, part in self.parts)
+
+    def covariance(self) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the mean (d,) and the diagonal matrix of variances (d, d), of the records with each coordinate."""
+        sums = np.zeros((3, self.dimensions))
+        for present, part in self.parts:
+            sums[:, present] += [
+                np.full(part.dimensions, part.total_weight),
+                part.weights @ part.points,
+                part.weights @ np.square(part.points),
+            ]
+        counts = np.maximum(sums[0], 1.0)
+        centre = sums[1] / counts
+        return centre, np.diag(np.maximum(sums[2] / counts - centre**2, 0.0))
+
+    def normalise(self, centre: np.ndarray, scale: np.ndarray) -> "IncompleteObservations":
+        """Convert records of v to records of x = (v - centre) * scale."""
+        return IncompleteObservations(
+            tuple((present, part.normalise(centre[present], scale[present])) for present, part in self.parts)
+        )
+
+
+def observe_incomplete(points: np.ndarray, absent: np.ndarray) -> IncompleteObservations:
+    """Return records that lack the coordinates `absent`, (n, d), with equal records merged. n must be at least 1."""
+    return IncompleteObservations(
+        tuple(
+            (present, compress(Observations(points[np.ix_(rows, present)], np.ones(len(rows)))))
+            for present, rows in split_patterns(absent)
+        )
+    )
 
 
 def observe_boxes(lower: np.ndarray, upper: np.ndarray, weights: np.ndarray | None = None) -> Observations:
@@ -169,7 +225,7 @@ def compress(observations: Observations) -> Observations:
 def distinct_records(observations: Observations) -> tuple[Observations, np.ndarray]:
     """Return the distinct records, sorted by coordinates, with weight 1 each; and the index of each record in them."""
     columns = [*observations.points.T, *(() if observations.spread is None else observations.spread.T)]
-    order = np.lexsort(columns[::-1])
+    order = np.lexsort(columns[::-1]) if columns else np.arange(len(observations))
     new = np.zeros(len(order), dtype=bool)
     new[0] = True
     for column in columns:
@@ -313,6 +369,12 @@ class Parameters:
     def __getitem__(self, rows: Sequence[int] | np.ndarray) -> "Parameters":
         return Parameters(self.weights[rows], self.means[rows], self.covariances[rows])
 
+    def marginal(self, present: np.ndarray) -> "Parameters":
+        """Return the parameters of some of the coordinates, given as a boolean mask (d,)."""
+        return Parameters(
+            self.weights, self.means[..., present], self.covariances[..., present, :][..., present]
+        )
+
     def mixture(self, number: int) -> Mixture:
         """Return one of the mixtures, checked."""
         return Mixture(self.weights[number], self.means[number], self.covariances[number])
@@ -356,6 +418,30 @@ class Prior:
             log_weights = np.log(parameters.weights).sum(axis=-1) if self.alpha > 1 else 0.0
         wishart = -0.5 * ((self.freedom(d) + d + 2) * log_determinant + self.scale * trace)
         return (self.alpha - 1) * log_weights + wishart - 0.5 * self.kappa * distance
+
+
+def complete_moments(seen: Moments, parameters: Parameters, present: np.ndarray) -> Moments:
+    """Return the expected moments of all coordinates from those of the coordinates that records have, `present` (d,).
+
+    Given x_O, a Gaussian x has the mean a + B x_O with B = Σ_:O Σ_OO⁻¹ and a = μ - B μ_O, and the covariance
+    C = Σ - B Σ_O:, which does not depend on x_O. So the sums of E[x] and E[xxᵀ] follow from the sums of 1, x_O and
+    x_O x_Oᵀ.
+    """
+    means, covariances = parameters.means, parameters.covariances
+    inner = covariances[..., present, :][..., present]
+    across = covariances[..., :, present]
+    slopes = np.linalg.solve(inner, np.swapaxes(across, -1, -2)).swapaxes(-1, -2)
+    slopes[..., present, :] = np.eye(int(present.sum()))
+    begin = means - (slopes @ means[..., present, None])[..., 0]
+    rest = covariances - slopes @ np.swapaxes(across, -1, -2)
+    begin[..., present] = 0.0
+    rest[..., present, :] = rest[..., :, present] = 0.0
+    counts = seen.counts[..., None]
+    moved = (slopes @ seen.sums[..., None])[..., 0]
+    mixed = moved[..., :, None] * begin[..., None, :]
+    squares = slopes @ seen.squares @ np.swapaxes(slopes, -1, -2) + mixed + np.swapaxes(mixed, -1, -2)
+    squares += counts[..., None] * (rest + begin[..., :, None] * begin[..., None, :])
+    return Moments(seen.counts, counts * begin + moved, squares, seen.log_likelihood, seen.total_weight)
 
 
 def estimate(

@@ -11,17 +11,32 @@ contributions change a little. No sensitivity covers that. In these functions ev
 or a rounding to whole numbers, element by element. IEEE 754 fixes the result of each step, numpy does not fuse two
 steps into one, and sums over components and axes run in order. So equal records have equal results, at any position
 and for any number of records.
+
+Records that lack coordinates. A record with the coordinates O has the density of x_O. Let L_O be the rows O of L = L_k,
+so Σ_OO = L_O L_Oᵀ, and L_Oᵀ = Q Rᵀ the decomposition into orthonormal columns Q and the lower triangle R, so Σ_OO =
+R Rᵀ. Write x = μ + L w with w ~ N(0, I). Knowing x_O is knowing L_O w = R Qᵀw, that is, u = Qᵀw = R⁻¹(x_O - μ_O): the
+ordinary standardised place in the marginal mixture. Given u, the rest of w is orthogonal to Q and still standard
+normal. So the completed place is E[w | x_O] = Q u, the completed second moment is E[wwᵀ | x_O] = Q u uᵀ Qᵀ + P with
+P = I - QQᵀ, a projection onto as many dimensions as the record lacks coordinates, and P Q = 0. Also ‖Q u‖ = ‖u‖: to
+clip u is to clip Q u, which stays orthogonal to P. So one pass over the marginal mixture gives all sums, which are then
+turned by Q. No placeholder is read.
+
+Clipping makes the second moment of a Gaussian place smaller by a known factor v (`clipped_variance`), which is divided
+out later. P is not clipped, so it is multiplied by v first. Without that, a component most of whose records lack a
+coordinate would widen along it at every iteration.
 """
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from privmix.errors import UserError
 from privmix.mixture import kernel
+from privmix.mixture.coded import CodedObservations
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Observations, symmetric_matrix
+from privmix.mixture.moments import IncompleteObservations, Observations, symmetric_matrix
 
 LOWEST = (
     -700.0
@@ -92,13 +107,54 @@ def clip_places(places: np.ndarray, radius: float) -> np.ndarray:
     return places * (radius / np.maximum(length, radius))[:, None]
 
 
-def record_moments(shares: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Compute γ_k, γ_k z_k and the upper triangle of γ_k z_k z_kᵀ of each record, (n, K + K d + K d(d+1)/2)."""
+def record_moments(shares: np.ndarray, places: np.ndarray, unknown: np.ndarray | None = None) -> np.ndarray:
+    """Compute γ_k, γ_k z_k and the upper triangle of γ_k z_k z_kᵀ of each record, (n, K + K d + K d(d+1)/2).
+
+    `unknown` (K, d, d) is added to z_k z_kᵀ: the second moment of what these records lack.
+    """
     rows, columns = np.triu_indices(places.shape[1])
     shared = shares[:, None] * places
     products = shared[:, rows] * places[:, columns]
+    if unknown is not None:
+        products += shares[:, None] * unknown[:, rows, columns, None]
     n = shares.shape[1]
     return np.concatenate([shares, shared.reshape(-1, n), products.reshape(-1, n)]).T
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """From places in the marginal mixture of the coordinates that some records have, to places with all coordinates."""
+
+    marginal: Mixture
+    turn: np.ndarray  # (K, d, |O|) Q, with orthonormal columns
+    unknown: np.ndarray  # (K, d, d) v P, the second moment of what the records lack
+
+    @classmethod
+    def of(cls, mixture: Mixture, present: np.ndarray, radius: float) -> "Completion":
+        """Return the completion for records that have the coordinates `present`, (d,)."""
+        d = mixture.dimensions
+        left = clipped_variance(d, radius) if np.isfinite(radius) else 1.0
+        turn, triangle = np.linalg.qr(mixture.cholesky[:, present].transpose(0, 2, 1))
+        # The factor of the marginal mixture has a positive diagonal.
+        turn = turn * np.where(np.diagonal(triangle, axis1=1, axis2=2) < 0, -1.0, 1.0)[:, None]
+        return cls(mixture.marginal(present), turn, left * (np.eye(d) - turn @ turn.transpose(0, 2, 1)))
+
+    def complete(self, places: np.ndarray) -> np.ndarray:
+        """Return Q u for each place u, (K, |O|, n): sums in order, so that each depends on its own record alone."""
+        completed = np.zeros((len(places), self.turn.shape[1], places.shape[2]))
+        for axis, place in enumerate(places.transpose(1, 0, 2)):
+            completed += self.turn[:, :, axis, None] * place[:, None]
+        return completed
+
+    def complete_moments(self, seen: "StandardisedMoments") -> "StandardisedMoments":
+        """Return the moments of the completed places from those in the marginal mixture."""
+        squares = self.turn @ seen.squares @ self.turn.transpose(0, 2, 1)
+        return StandardisedMoments(
+            seen.counts,
+            np.einsum("kij,kj->ki", self.turn, seen.sums),
+            squares + seen.counts[:, None, None] * self.unknown,
+            seen.by_kind,
+        )
 
 
 NUMBERS = 131072  # numbers in the largest array of one step, so that it stays in the cache
@@ -121,6 +177,48 @@ class StandardisedMoments:
     squares: np.ndarray  # (K, d, d) Σ w γ z zᵀ
     by_kind: np.ndarray | None = None  # (K, M) Σ w γ over the records of each combination of values
 
+    def __add__(self, other: "StandardisedMoments") -> "StandardisedMoments":
+        by_kind = None
+        if self.by_kind is not None and other.by_kind is not None:
+            by_kind = self.by_kind + other.by_kind
+        return StandardisedMoments(
+            self.counts + other.counts, self.sums + other.sums, self.squares + other.squares, by_kind
+        )
+
+
+def completed_pass(
+    observations: Observations | IncompleteObservations,
+    mixture: Mixture,
+    radius: float,
+    log_shares: np.ndarray | None = None,
+) -> StandardisedMoments:
+    """Compute the pass over records some of which may lack coordinates.
+
+    `log_shares` (K, M): those of each combination of values, if the records have attributes (`mixture.coded`).
+    """
+    if isinstance(observations, Observations):
+        return standardised_pass(
+            observations, mixture, radius, attributes=_attributes(observations, log_shares)
+        )
+    total = None
+    for present, part in observations.parts:
+        attributes = _attributes(part, log_shares)
+        if present.all():
+            seen = standardised_pass(part, mixture, radius, attributes=attributes)
+        else:
+            own = Completion.of(mixture, present, radius)
+            seen = own.complete_moments(standardised_pass(part, own.marginal, radius, attributes=attributes))
+        total = seen if total is None else total + seen
+    assert total is not None  # there is at least one part
+    return total
+
+
+def _attributes(part: Observations, log_shares: np.ndarray | None) -> Attributes | None:
+    if log_shares is None:
+        return None
+    assert isinstance(part, CodedObservations)
+    return part.kinds, log_shares
+
 
 def standardised_pass(
     observations: Observations,
@@ -142,7 +240,7 @@ def standardised_pass(
     with np.errstate(divide="ignore"):
         log_scale = np.maximum(np.log(mixture.weights), LOG_ZERO)
     log_scale = log_scale + np.log(np.diagonal(inverse, axis1=-2, axis2=-1)).sum(axis=-1)
-    if len(observations) * mixture.n_components < WORTH_COMPILING:
+    if len(observations) * mixture.n_components < WORTH_COMPILING or not mixture.dimensions:
         return plain_pass(observations, affine, log_scale, radius, attributes)
     return fused_pass(observations, affine, log_scale, radius, threads, attributes)
 
@@ -158,11 +256,11 @@ def plain_pass(
     k, d, _ = affine.shape
     counts, sums, squares = np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d))
     by_kind = None if attributes is None else np.zeros(attributes[1].shape)
-    width = min(max(NUMBERS // (k * d), 64), 4096)
+    width = min(max(NUMBERS // (k * max(d, 1)), 64), 4096)
     for first in range(0, len(observations), width):
         points = observations.points[first : first + width]
         homogeneous = np.concatenate([np.ones((1, len(points))), points.T])
-        places = (affine.reshape(k * d, d + 1) @ homogeneous).reshape(k, d, -1)
+        places = (affine.reshape(k * d, d + 1) @ homogeneous).reshape(k, d, len(points))
         distances = np.einsum("kdn,kdn->kn", places, places)
         joint = log_scale[:, None] - 0.5 * distances
         if attributes is not None:
@@ -215,6 +313,7 @@ def fused_pass(
     return StandardisedMoments(counts, products[:, :d, 0], squares, None if attributes is None else by_kind)
 
 
+@cache
 def clipped_variance(dimensions: int, radius: float) -> float:
     """Compute the variance on each axis of a standard normal record clipped to the ball: E[min(r, c)²] / d, r² ~ χ²_d.
 

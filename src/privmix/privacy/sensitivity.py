@@ -26,15 +26,23 @@ class Neighbours:
 
     The datasets are training sets. If a record is replaced, both datasets have the same number of records, which is
     public. The record keeps its person and its part of the split, and is as readable as before: cleaning leaves out
-    rows with missing or invalid values, so an unreadable record would change the public number. Whether a row was
+    rows with invalid values, and with missing values where the catalog declares none, so an unreadable record would
+    change the public number. Whether a row was
     readable is therefore not protected, and the model card says so. If the number of records is private, an unreadable
     record counts as a removed one and is covered. A person has at most `max_records` records. Replacing a person keeps
     the number of persons, but not the number of records.
+
+    Some statistics are of complete records only (`all_counted` is false): a record that lacks a coordinate contributes
+    zero. Replacing a record may then replace its contribution by zero, so the number of records that contribute is
+    private. All bounds cover this. A sum changes by the norm of one contribution, which is less than the bound for two
+    (`difference`). A unit that no longer contributes is a unit removed, and the proofs that do not use `difference`
+    (`privacy.privtree`, blocks of units, samples of units) cover removed units.
     """
 
     unit: Unit
     relation: Relation
     max_records: int = 1
+    all_counted: bool = True  # whether every record contributes to the statistics
 
     def __post_init__(self) -> None:
         check_member(self.unit, get_args(Unit), "neighbours: unit")
@@ -49,8 +57,8 @@ class Neighbours:
 
     @property
     def size_is_public(self) -> bool:
-        """Whether all neighbours have the same number of records, which makes this number public."""
-        return self.unit == "record" and self.relation == "replace_one"
+        """Whether the same number of records contributes in all neighbours, which makes this number public."""
+        return self.unit == "record" and self.relation == "replace_one" and self.all_counted
 
     def difference(self, norm: float, *, opposed: bool) -> float:
         """Return the sensitivity of a sum over records whose contributions have at most this norm.
@@ -130,6 +138,7 @@ def joint(
     square: float = 1.0,
     attributes: int = 0,
     value: float = 1.0,
+    absent: int = 0,
 ) -> float:
     """Return the L2 sensitivity of all statistics as one vector, Σ_i (a γ_k, b γ_k z_k, e γ_k z_k z_kᵀ, f γ_k u_c)_k.
 
@@ -142,6 +151,11 @@ def joint(
     u_c has a 1 at the value of each of the A `attributes`, and 0 elsewhere. Its block adds f² A Σ γ_k² ≤ A f² to ‖s‖²,
     and so to S². It adds f² γ_k γ'_k to the inner product for each attribute on which the two records agree: never a
     negative number, and nothing if they agree on none.
+
+    A record that lacks some of q coordinates (`absent`) contributes z_k z_kᵀ + v P_k instead of z_k z_kᵀ, where v is
+    public, 0 ≤ v ≤ 1, and P_k is a projection onto p ≤ q dimensions with P_k z_k = 0. Then ⟨zzᵀ, P⟩ = zᵀPz = 0 and
+    ‖P‖² = p, so ‖zzᵀ + vP‖² = ‖z‖⁴ + v²p ≤ c⁴ + q, and S² gains e²q. The inner product of two records gains
+    e² γ_k γ'_k (v zᵀP'z + v z'ᵀPz' + v² tr PP'), and projections are positive semidefinite: never a negative number.
     """
     c = check_positive(radius, "joint sensitivity: radius")
     a = check_positive(count, "joint sensitivity: weight of counts")
@@ -150,7 +164,9 @@ def joint(
     f = check_positive(value, "joint sensitivity: weight of attribute values")
     if attributes < 0:
         raise UserError(f"joint sensitivity: attributes = {attributes!r} must not be negative.")
-    largest = a * a + b * b * c * c + e * e * c**4 + attributes * f * f
+    if absent < 0:
+        raise UserError(f"joint sensitivity: absent = {absent!r} must not be negative.")
+    largest = a * a + b * b * c * c + e * e * (c**4 + absent) + attributes * f * f
     if neighbours.relation == "add_remove":
         return neighbours.difference(math.sqrt(largest), opposed=False)
     lowest = max(-b * b / (2 * e * e), -c * c)

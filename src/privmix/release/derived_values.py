@@ -54,7 +54,7 @@ Entry = dict[str, Any]
 def derive_mixture(model: ReleasedModel, plan: PublicPlan) -> Mixture | None:
     """Return the mixture in the unit ball that the transcript implies, or None if a random search lies between."""
     entries = plan.entries(model.transcript)
-    mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
+    mechanism, spec, budget = plan.mechanism, plan.mixture_spec, plan.budget
     if isinstance(mechanism, DpEm):
         return _em_mixture(mechanism, entries, spec, budget)
     if isinstance(mechanism, DpSgd):
@@ -269,7 +269,7 @@ def _fits(form: re.Pattern[str], note: str, model: ReleasedModel) -> bool:
 def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     """Yield the notes that must be there, word for word."""
     entries = plan.entries(model.transcript)
-    mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
+    mechanism, spec, budget = plan.mechanism, plan.mixture_spec, plan.budget
     asked = plan.job.spec(model.domain)
     if asked.candidates:
         yield asked.choice_note(len(model.original.weights) if plan.chosen is None else plan.chosen)

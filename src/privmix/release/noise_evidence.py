@@ -92,10 +92,8 @@ def farthest(deviation: float, size: int) -> float:
     return REACH * deviation * math.sqrt(2 * math.log(2 * size / RARE)) + 2 * STEP
 
 
-def are_moments(
-    most: np.ndarray, least: np.ndarray, squares: np.ndarray, slack: float, radius: float
-) -> bool:
-    """Return whether these can be moments of the same records, whose places are no longer than the radius.
+def are_moments(most: np.ndarray, least: np.ndarray, squares: np.ndarray, slack: float, trace: float) -> bool:
+    """Return whether these can be moments of the same records, whose second moments have at most this trace each.
 
     `most` (K,): upper ends of the counts. `least` (K, d): lower ends of the sizes of the sums. `squares` (K, d, d):
     noisy second moments, each within `slack` of the true one.
@@ -108,7 +106,7 @@ def are_moments(
     return bool(
         (sums**2 <= count[:, None] * upper).all()
         and (both**2 <= upper[:, :, None] * upper[:, None, :]).all()
-        and ((spread - slack).sum(axis=1) <= radius**2 * count).all()
+        and ((spread - slack).sum(axis=1) <= trace * count).all()
     )
 
 

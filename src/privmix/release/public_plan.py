@@ -67,6 +67,11 @@ class PublicPlan:
         """The mechanism with its parameters."""
         return self.job.mechanism
 
+    @property
+    def mixture_spec(self) -> Spec:
+        """The spec for the mixture. `spec` is for the attributes, which are those of all records."""
+        return self.mechanism.mixture_spec(self.spec)
+
     def entries(self, transcript: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the part of a transcript that the mechanism itself writes."""
         last = len(transcript) - (self.attributes is not None)
@@ -91,7 +96,7 @@ def make_plan(model: ReleasedModel) -> PublicPlan:
     others = (chosen is not None) + (attributes is not None)
     _check_length(job.mechanism, spec, len(model.transcript) - others)
     try:
-        events += mechanism_events(job.mechanism, spec, budget)
+        events += mechanism_events(job.mechanism, job.mechanism.mixture_spec(spec), budget)
     except (MechanismFailure, ArithmeticError, AssertionError) as error:
         raise UserError(f"{MODEL}: {model.method} cannot run with these settings ({error}).") from error
     if attributes is not None:
@@ -113,6 +118,9 @@ def _job(model: ReleasedModel) -> MechanismJob:
     _demand(model.choice_share is None or 0 < model.choice_share < 1, "choice_share")
     _demand(1 <= len(model.domain.axes) <= MOST_COORDINATES, "domain.axes")
     _demand(1 <= model.domain.rows <= 2**53, "domain.rows")
+    stated = [each.state_of for each in model.domain.attributes if each.state_of is not None]
+    _demand(set(stated) <= {axis.name for axis in model.domain.axes}, "domain.attributes")
+    _demand(len(set(stated)) == len(stated), "domain.attributes")
     _demand(1 <= model.domain.max_records_per_person <= MOST_RECORDS_PER_PERSON, "domain")
     _demand(model.domain.persons is None or model.domain.persons >= 1, "domain.persons")
     mechanism = registry.build(model.method, model.parameters, where=f"{MODEL}: parameters")

@@ -49,17 +49,17 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_numbe
 
     `any_number`: whether the number of records may differ from the public one, as in a rehearsal.
     """
-    measured = list(_noisy_numbers(plan.entries(transcript), plan))
-    if plan.attributes is not None:
-        measured.append(_attribute_counts(transcript[-1], plan))
-    check_noise(measured, MODEL)
-    if plan.mechanism.relation(plan.spec).size_is_public and not any_number:
-        check_total(measured, plan.spec.domain.rows, MODEL)
+    of_mixture = list(_noisy_numbers(plan.entries(transcript), plan))
+    of_attributes = [] if plan.attributes is None else [_attribute_counts(transcript[-1], plan)]
+    check_noise([*of_mixture, *of_attributes], MODEL)
+    for measured, spec in ((of_mixture, plan.mixture_spec), (of_attributes, plan.spec)):
+        if plan.mechanism.relation(spec).size_is_public and not any_number:
+            check_total(measured, spec.domain.rows, MODEL)
 
 
 def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
     """Check the form of all entries, and yield their noisy numbers."""
-    mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
+    mechanism, spec, budget = plan.mechanism, plan.mixture_spec, plan.budget
     if mechanism.randomises_records:
         _demand(not entries, "the reports are the only measurements of a local mechanism")
     elif isinstance(mechanism, NoisyGrid):
@@ -234,8 +234,9 @@ def check_shape(value: Any, first: int, depth: int) -> TreeShape:
 
 def moment_scheme(mechanism: Mechanism, spec: Spec) -> MomentScheme:
     """Return the weights of a joint measurement, with attributes if they take part in it."""
-    share = mechanism.value_share(spec) if isinstance(mechanism, NoisyMoments) else 0.0
-    return joint_moments.scheme(len(spec.domain.axes), len(spec.domain.attributes) if share else 0, share)
+    if isinstance(mechanism, NoisyMoments):
+        return mechanism.scheme(spec)
+    return joint_moments.scheme(len(spec.domain.axes))
 
 
 def most_records(spec: Spec, neighbours: Neighbours) -> float:
@@ -268,7 +269,7 @@ def _moments(
             (np.abs(sums) - slack) / scheme.total,
             squares,
             slack / scheme.square,
-            scheme.radius,
+            scheme.radius**2 + scheme.absent,
         ),
         "moments of one set of records",
     )

@@ -35,6 +35,13 @@ splits are by an attribute (`mixture.mixed_search`), because groups of records m
 attribute, and how coordinates depend on the attribute follows only if components differ in it. With `attributes:
 after`, the mixture sees the coordinates alone, and one table is measured after it (`shared.attribute_counts`).
 
+Records that lack coordinates. A record may lack any of q coordinates, which the public domain lists. It contributes its
+expected moments given the coordinates that it has: z_k is then the expected place, still clipped to c, and z_k z_kᵀ + v
+P_k replaces z_k z_kᵀ, where v ≤ 1 and P_k is a projection onto at most q dimensions with P_k z_k = 0. So e²q is added
+to S², and inner products only grow (`privacy.sensitivity.joint`). The iteration is EM for the likelihood of what is
+there. It has no bias if a coordinate is missing at random given the others, or with `attributes: together`, given the
+component. All records are counted, so N stays public where it was.
+
 When to use it: with about a thousand records or more per component, from one to about thirty dimensions. Nothing in it
 grows with the volume of the box. With few records, or at a small ε, the noise allows fewer components than requested,
 and a note says so.
@@ -47,19 +54,26 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import CentralMechanism, Randomness, Records, Release, Spec, mechanism_dataclass
-from privmix.mechanisms.shared.joint_moments import AnyModel, Refinement, predicted_loss, refine, scheme
+from privmix.mechanisms.shared.joint_moments import (
+    AnyModel,
+    MomentScheme,
+    Refinement,
+    predicted_loss,
+    refine,
+    scheme,
+)
 from privmix.mixture import em, mixed_em
-from privmix.mixture.coded import nothing_coded, observe_codes
+from privmix.mixture.coded import nothing_coded, observe_codes, observe_incomplete_codes
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.mixed_search import balance, drop_components, reduce_mixed, split_attribute, split_axes
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Observations
+from privmix.mixture.moments import IncompleteObservations, Observations, observe_incomplete
 from privmix.mixture.search import reduce_components, split_components
 from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import equal_shares
@@ -68,7 +82,7 @@ from privmix.privacy.sensitivity import Neighbours
 
 LONGEST = 40  # measurements; more bring little on well-resolved data
 SHORTEST = 12  # measurements of a mixture
-ALONE = 8  # measurements of a single component, which needs no search
+ALONE = 8  # measurements of a single component, which needs no search, if records have all coordinates
 WHOLE = 3  # measurements for the first component
 ROUND = 3  # measurements in a round of search
 ROUNDS = 2
@@ -117,6 +131,8 @@ class NoisyMoments(CentralMechanism):
     `attributes`: whether attributes take part in the clustering (together), or are measured given its result (after);
     if not set, `takes_part` decides from public values.
     """
+
+    completes_records: ClassVar[bool] = True
 
     iterations: Annotated[int, Field(ge=1)] | None = None
     attributes: Literal["together", "after"] | None = None
@@ -167,7 +183,7 @@ class NoisyMoments(CentralMechanism):
         releases = self.iterations
         if releases is None:
             tolerable = int(np.clip(TOLERABLE / loss, SHORTEST, LONGEST))
-            releases = tolerable if n_components > 1 else ALONE
+            releases = ALONE if n_components == 1 and not spec.domain.states else tolerable
         return _plan_schedule(n_components, releases, loss)
 
     def loss(self, spec: Spec, n_components: int, budget: Budget, neighbours: Neighbours) -> float:
@@ -197,6 +213,7 @@ class NoisyMoments(CentralMechanism):
                 label=label,
                 hold=holds(label),
                 attribute_share=self.value_share(spec),
+                absent=len(spec.domain.states),
             )
             transcript.extend(refined.transcript)
             return refined
@@ -213,22 +230,38 @@ class NoisyMoments(CentralMechanism):
             shares=fitted.shares,
         )
 
-    def observations(self, view: Records, spec: Spec) -> Observations:
+    def observations(self, view: Records, spec: Spec) -> Observations | IncompleteObservations:
         """Return the records that the measurements see, with equal records merged."""
+        points, absent = spec.inside(view.points), spec.absent(view)
         if not self.value_share(spec):
-            return spec.observations(view.points)
+            return (
+                observe_incomplete(points, absent)
+                if absent is not None and len(view)
+                else spec.observations(points)
+            )
         sizes = {attribute.name: len(attribute.values) for attribute in spec.domain.attributes}
         if not len(view):
             return nothing_coded(spec.domain.lower, len(sizes))
-        return observe_codes(spec.inside(view.points), view.codes, sizes)
+        if absent is not None:
+            return observe_incomplete_codes(points, view.codes, sizes, absent)
+        return observe_codes(points, view.codes, sizes)
+
+    def scheme(self, spec: Spec) -> MomentScheme:
+        """Return the weights of a measurement, with attributes if they take part in it."""
+        share = self.value_share(spec)
+        return scheme(
+            len(spec.domain.axes),
+            len(spec.domain.attributes) if share else 0,
+            share,
+            len(spec.domain.states),
+        )
 
     def carry_out(
         self, run: Any, plan: Schedule, spec: Spec, noise_multiplier: float, rng: np.random.Generator
     ) -> MixedMixture:
         """Carry out the schedule, with the attributes if they take part."""
-        share = self.value_share(spec)
-        if share:
-            shape = scheme(len(spec.domain.axes), len(spec.domain.attributes), share)
+        if self.value_share(spec):
+            shape = self.scheme(spec)
             deviation = noise_multiplier * shape.sensitivity(self.relation(spec)) / shape.count
             return _run_mixed_schedule(run, plan, spec, EMPTY * deviation / spec.domain.rows, rng)
         return MixedMixture(_run_schedule(run, plan, spec, rng))

@@ -1,4 +1,9 @@
-"""EM on the records themselves: the most accurate fit, without any privacy."""
+"""EM on the records themselves: the most accurate fit, without any privacy.
+
+Records that lack coordinates take part with the likelihood of what is there. The search runs on the complete records,
+and EM on all records starts from its result (`em.fit_incomplete`). Like other attributes, the states of coordinates do
+not take part in the clustering, so the mixture has no bias if coordinates are missing at random given the others.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +25,10 @@ from privmix.mixture import em, mixed_em
 from privmix.mixture.model import FitResult, Mixture
 from privmix.privacy.accounting import Budget, Claim
 
+RECORDS_PER_COMPONENT = (
+    10  # complete records for the search; with fewer, it takes placeholders as coordinates
+)
+
 
 @mechanism_dataclass
 class NonPrivate(Mechanism):
@@ -28,6 +37,7 @@ class NonPrivate(Mechanism):
     private: ClassVar[bool] = False
     chooses_components: ClassVar[bool] = True
     fits_together: ClassVar[bool] = True
+    completes_records: ClassVar[bool] = True
 
     searches: Annotated[int, Field(ge=1, le=1000)] = 1
 
@@ -37,23 +47,33 @@ class NonPrivate(Mechanism):
         The shares of the attributes' values in each component then follow by EM. They do not change the mixture.
         """
 
+        absent = spec.absent(view)
+        points = view.points[_complete_rows(absent, [np.ones(len(view), dtype=bool)], spec)]
+
         def searched(number: int) -> FitResult:
-            fits = (
-                em.fit(view.points, number, floor=spec.floor, rng=rng.search) for _ in range(self.searches)
-            )
+            fits = (em.fit(points, number, floor=spec.floor, rng=rng.search) for _ in range(self.searches))
             return max(fits, key=lambda fit: fit.log_likelihood)
 
-        best = best_fit(spec, searched, records=len(view))
-        return replace(_to_release(best), shares=_shares(view, spec, best.mixture))
+        best = _climb(best_fit(spec, searched, records=len(points)), view.points, absent, spec)
+        return replace(_to_release(best), shares=_shares(view, spec, best.mixture, absent))
 
     def fit_many(
         self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
         """Run the same search on all subsets together, without shares. All streams are spawned from this one."""
 
+        absent = spec.absent(records)
+        rows = _complete_rows(absent, subsets, spec)
+
         def searched(number: int) -> list[FitResult]:
             searches = [
-                em.fit_many(records.points, number, subsets, floor=spec.floor, rng=rng.search)
+                em.fit_many(
+                    records.points[rows],
+                    number,
+                    [mask[rows] for mask in subsets],
+                    floor=spec.floor,
+                    rng=rng.search,
+                )
                 for _ in range(self.searches)
             ]
             return [max(fits, key=lambda fit: fit.log_likelihood) for fits in zip(*searches, strict=True)]
@@ -64,17 +84,45 @@ class NonPrivate(Mechanism):
             return lambda number: found[number][subset]
 
         return [
-            _to_release(best_fit(spec, of_subset(subset), records=mask.sum()))
+            _to_release(
+                _climb(
+                    best_fit(spec, of_subset(subset), records=mask[rows].sum()),
+                    records.points[mask],
+                    None if absent is None else absent[mask],
+                    spec,
+                )
+            )
             for subset, mask in enumerate(subsets)
         ]
 
 
-def _shares(view: Records, spec: Spec, mixture: Mixture) -> Mapping[str, np.ndarray]:
+def _complete_rows(
+    absent: np.ndarray | None, subsets: Sequence[np.ndarray], spec: Spec
+) -> np.ndarray | slice:
+    """Return the records that a search uses: the complete ones, or all if a subset has too few of these."""
+    if absent is None:
+        return slice(None)
+    complete, least = np.asarray(~absent.any(axis=1)), RECORDS_PER_COMPONENT * spec.n_components
+    return complete if all((complete & mask).sum() >= least for mask in subsets) else slice(None)
+
+
+def _climb(found: FitResult, points: np.ndarray, absent: np.ndarray | None, spec: Spec) -> FitResult:
+    """Run EM on all records from the result of the search, if some of them lack coordinates."""
+    if absent is None or not absent.any():
+        return found
+    climbed = em.fit_incomplete(points, absent, found.mixture, floor=spec.floor)
+    chosen = [spec.choice_note(found.mixture.n_components)] if spec.candidates else []
+    return replace(climbed, notes=(*climbed.notes, *chosen))
+
+
+def _shares(
+    view: Records, spec: Spec, mixture: Mixture, absent: np.ndarray | None
+) -> Mapping[str, np.ndarray]:
     sizes = {each.name: len(each.values) for each in spec.domain.attributes if each.name in view.codes}
     if not sizes:
         return {}
     codes = {name: view.codes[name] for name in sizes}
-    return mixed_em.fit_shares(view.points, codes, sizes, mixture).mixture.shares
+    return mixed_em.fit_shares(view.points, codes, sizes, mixture, absent=absent).mixture.shares
 
 
 def _to_release(best: FitResult) -> Release:

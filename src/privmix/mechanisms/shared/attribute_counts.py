@@ -13,6 +13,8 @@ by m times as much (`privacy.sensitivity.attribute_counts`). One measurement of 
 
 s is the mechanism's `attribute_share`. Only public values decide, so they decide before any noise is drawn.
 
+A record that lacks coordinates has the responsibilities that its other coordinates imply, so every record is counted.
+
 Everything after it is post-processing. The shares of a component are shrunk towards the shares of all records, by as
 much as the noise demands (James and Stein 1961, positive part), and projected to a distribution.
 """
@@ -26,7 +28,8 @@ import numpy as np
 
 from privmix.artefacts.domain import Domain
 from privmix.mechanisms.base import Mechanism, Records, Spec
-from privmix.mixture.model import BLOCK, Mixture
+from privmix.mixture.model import BLOCK, Mixture, split_patterns
+from privmix.mixture.standardised_moments import standardise_records
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import ATTRIBUTE_COUNTS, Budget, Claim, account, gaussian_epsilon, gaussian_mu
 from privmix.privacy.exact import dequantise, quantise
@@ -119,21 +122,38 @@ def measure(
 
 
 def count_table(records: Records, mixture: Mixture, spec: Spec, *, exact: bool) -> np.ndarray:
-    """Return the table without noise. With `exact`, each responsibility is rounded to the lattice before the sum."""
+    """Return the table without noise.
+
+    With `exact`, each responsibility depends on its own record alone, and is rounded to the lattice before the sum.
+    """
     sizes = [len(attribute.values) for attribute in spec.domain.attributes]
     table = np.zeros((mixture.n_components, sum(sizes)))
-    points = spec.inside(records.points)
-    for first in range(0, len(points), 16 * BLOCK):
-        part = slice(first, first + 16 * BLOCK)
-        shares, column = mixture.responsibilities(points[part]), 0
-        if exact:
-            shares = dequantise(quantise(shares))  # sums of such numbers are exact below 2^33
+    points, absent = spec.inside(records.points), spec.absent(records)
+    width = BLOCK if exact else 16 * BLOCK
+    for first in range(0, len(points), width):
+        part, column = slice(first, first + width), 0
+        lacking = None if absent is None else absent[part]
+        if exact:  # sums of such numbers are exact below 2^33
+            shares = dequantise(quantise(_rowwise_responsibilities(points[part], lacking, mixture)))
+        else:
+            shares = mixture.responsibilities(points[part], lacking)
         for attribute, size in zip(spec.domain.attributes, sizes, strict=True):
             codes = records.codes[attribute.name][part]
             for k, own in enumerate(shares.T):
                 table[k, column : column + size] += np.bincount(codes, own, size)
             column += size
     return table
+
+
+def _rowwise_responsibilities(points: np.ndarray, absent: np.ndarray | None, mixture: Mixture) -> np.ndarray:
+    """Return P(component | x), (n, K), each from its own record alone, to the last bit."""
+    if absent is None:
+        return standardise_records(points, mixture)[0].T
+    shares = np.empty((len(points), mixture.n_components))
+    for present, rows in split_patterns(absent):
+        own = standardise_records(points[np.ix_(rows, present)], mixture.marginal(present))
+        shares[rows] = own[0].T
+    return shares
 
 
 def to_text(table: np.ndarray) -> str:

@@ -8,7 +8,11 @@ are divided out afterwards. So the noise follows the scale of each component, an
 
 With attributes, the mixture has shares of their values (`mixture.mixed`), responsibilities follow from coordinates and
 attributes together, and a record also contributes f γ_k u_c: u_c has a 1 at the value of each of the A attributes. This
-adds A f² to the square of the norm, which is given the share s of it by A f² = s/(1-s) (a² + b²c² + e²c⁴).
+adds A f² to the square of the norm, which is given the share s of it by A f² = s/(1-s) (a² + b²c² + e²(c⁴ + q)).
+
+A record may lack some of q public coordinates. Its z_k is then the expected place given the coordinates that it has,
+and e γ_k (z_k z_kᵀ + v P_k) replaces e γ_k z_k z_kᵀ, where v P_k with v ≤ 1 is the expected second moment of the rest
+(`mixture.standardised_moments`). P_k is a projection onto at most q dimensions with P_k z_k = 0.
 
 Everything after `measure_moments` uses only measured and public values: it is post-processing. In the coordinates of a
 component, the previous parameters are mean 0 and covariance I. There the measured moments give a shift δ and a second
@@ -32,8 +36,13 @@ from privmix.mixture import standardised_moments
 from privmix.mixture.coded import CodedObservations, log_shares, value_counts
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
-from privmix.mixture.moments import Observations, symmetric_matrix, upper_triangle
-from privmix.mixture.standardised_moments import StandardisedMoments, clipped_variance, standardised_pass
+from privmix.mixture.moments import IncompleteObservations, Observations, symmetric_matrix, upper_triangle
+from privmix.mixture.standardised_moments import (
+    Completion,
+    StandardisedMoments,
+    clipped_variance,
+    completed_pass,
+)
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.exact import dequantise, quantise
 from privmix.privacy.ledger import Ledger
@@ -53,6 +62,7 @@ class MomentScheme:
     square: float
     attributes: int = 0
     value: float = 1.0  # unused without attributes
+    absent: int = 0  # q, the number of coordinates that a record may lack
 
     def sensitivity(self, neighbours: Neighbours) -> float:
         """Return the L2 sensitivity of the weighted vector."""
@@ -64,6 +74,7 @@ class MomentScheme:
             square=self.square,
             attributes=self.attributes,
             value=self.value,
+            absent=self.absent,
         )
 
     def size(self, n_components: int, dimensions: int, values: int) -> int:
@@ -73,13 +84,14 @@ class MomentScheme:
 
 
 @cache
-def scheme(dimensions: int, attributes: int = 0, share: float = 0.0) -> MomentScheme:
+def scheme(dimensions: int, attributes: int = 0, share: float = 0.0, absent: int = 0) -> MomentScheme:
     """Return the weights a, b, e that minimise the predicted loss of one measurement, given the radius.
 
     A component of count n loses (half a KL divergence each) ½ var(n)/n² by its weight, ½ d var by its mean and ¼
     d(d+1)/2 var by its covariance. The variances are σ²/(a n)², σ²/(b n)², σ²/(e n)², and σ² is proportional to a² +
     b²c² + e²c⁴: Cauchy-Schwarz gives a⁴ : b⁴c² : e⁴c⁴ = ½ : d/2 : d(d+1)/8. They satisfy b² ≤ 2ae, so that replacing a
-    record costs √2 and not 2. Attributes get the share s of the squared norm.
+    record costs √2 and not 2. Attributes get the share s of the squared norm. `absent` coordinates do not change a, b
+    and e: they add e²q to the squared norm, which is little beside e²c⁴.
     """
     d = dimensions
     radius = max(3.0, math.sqrt(d) + 1.5)
@@ -88,10 +100,11 @@ def scheme(dimensions: int, attributes: int = 0, share: float = 0.0) -> MomentSc
         count=0.5**0.25,
         total=(d / 2) ** 0.25 / math.sqrt(radius),
         square=(d * (d + 1) / 8) ** 0.25 / radius,
+        absent=absent,
     )
     if not attributes:
         return alone
-    norm = alone.count**2 + (alone.total * radius) ** 2 + (alone.square * radius**2) ** 2
+    norm = alone.count**2 + (alone.total * radius) ** 2 + alone.square**2 * (radius**4 + absent)
     return replace(alone, attributes=attributes, value=math.sqrt(share / (1 - share) * norm / attributes))
 
 
@@ -115,10 +128,11 @@ class MomentMeasurement:
 
 
 Model = Mixture | MixedMixture  # without or with attributes
+Records = Observations | IncompleteObservations
 
 
 def measure_moments(
-    observations: Observations,
+    observations: Records,
     mixture: Model,
     *,
     noise_multiplier: float,
@@ -127,24 +141,27 @@ def measure_moments(
     ledger: Ledger,
     label: str,
     attribute_share: float = 0.0,
+    absent: int = 0,
 ) -> MomentMeasurement:
     """Measure the moments of the records, as this mixture sees them, in one Gaussian measurement.
 
     `attribute_share`: the share of the squared norm for the attributes, if the mixture has attributes.
+    `absent`: the public number of coordinates that a record may lack.
     """
+    if isinstance(observations, IncompleteObservations):
+        assert all((~present).sum() <= absent for present, _ in observations.parts), "more than public"
     if isinstance(mixture, MixedMixture):
-        assert isinstance(observations, CodedObservations)
         k, d = mixture.gaussians.means.shape
-        shape = scheme(d, len(mixture.shares), attribute_share)
+        shape = scheme(d, len(mixture.shares), attribute_share, absent)
         touched = shape.size(k, d, sum(table.shape[1] for table in mixture.shares.values()))
         values = mixed_vector(observations, mixture, shape, exact=noise.needs_exact_sums(source))
         plain = mixture.gaussians
     else:
-        shape, plain = scheme(mixture.dimensions), mixture
+        shape, plain = scheme(mixture.dimensions, absent=absent), mixture
         if noise.needs_exact_sums(source):
             values = exact_weighted_vector(observations, mixture, shape)
         else:
-            values = weighted_vector(standardised_pass(observations, mixture, shape.radius), shape)
+            values = weighted_vector(completed_pass(observations, mixture, shape.radius), shape)
         touched = len(values)
     reach = noise.with_rounding(
         shape.sensitivity(neighbours), touched, 2, neighbours=neighbours, source=source
@@ -174,29 +191,40 @@ def weighted_vector(moments: StandardisedMoments, shape: MomentScheme) -> np.nda
 
 
 def mixed_vector(
-    observations: CodedObservations, mixture: MixedMixture, shape: MomentScheme, *, exact: bool
+    observations: Records, mixture: MixedMixture, shape: MomentScheme, *, exact: bool
 ) -> np.ndarray:
     """Return the weighted vector of records with attributes: the moments, then the counts of the values."""
-    offsets = log_shares(mixture, observations.combinations)
+    combinations = _coded(_parts(observations)[0][1]).combinations
+    offsets = log_shares(mixture, combinations)
     width = sum(table.shape[1] for table in mixture.shares.values())
     if exact:
         moments, by_kind = _exact_parts(observations, mixture.gaussians, shape, offsets)
     else:
-        seen = standardised_pass(
-            observations, mixture.gaussians, shape.radius, attributes=(observations.kinds, offsets)
-        )
+        seen = completed_pass(observations, mixture.gaussians, shape.radius, offsets)
         assert seen.by_kind is not None
         moments, by_kind = weighted_vector(seen, shape), shape.value * seen.by_kind
-    return np.concatenate([moments, value_counts(by_kind, observations.combinations, width).ravel()])
+    return np.concatenate([moments, value_counts(by_kind, combinations, width).ravel()])
 
 
-def exact_weighted_vector(observations: Observations, mixture: Mixture, shape: MomentScheme) -> np.ndarray:
+def _parts(observations: Records) -> tuple[tuple[np.ndarray | None, Observations], ...]:
+    """Return the records by the coordinates that they have; None for all coordinates."""
+    if isinstance(observations, Observations):
+        return ((None, observations),)
+    return tuple((None if present.all() else present, part) for present, part in observations.parts)
+
+
+def _coded(part: Observations) -> CodedObservations:
+    assert isinstance(part, CodedObservations)
+    return part
+
+
+def exact_weighted_vector(observations: Records, mixture: Mixture, shape: MomentScheme) -> np.ndarray:
     """Return the same vector as the sum of contributions that are rounded to the lattice (`privacy.noise`)."""
     return _exact_parts(observations, mixture, shape, None)[0]
 
 
 def _exact_parts(
-    observations: Observations, mixture: Mixture, shape: MomentScheme, offsets: np.ndarray | None
+    observations: Records, mixture: Mixture, shape: MomentScheme, offsets: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rounded sums of the moments, and those of f γ by combination of values, (K, M).
 
@@ -209,29 +237,34 @@ def _exact_parts(
 
     by_kind = np.zeros((k, 0) if offsets is None else offsets.shape)
 
-    def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def contributions(
+        present: np.ndarray | None, part: Observations
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        completion = None if present is None else Completion.of(mixture, present, shape.radius)
+        seen = mixture if completion is None else completion.marginal
         width = max(NUMBERS // len(weights), 1)
-        for first in range(0, len(observations), width):
-            own_offsets = None
-            if offsets is not None:
-                assert isinstance(observations, CodedObservations)
-                kinds = observations.kinds[first : first + width]
-                own_offsets = offsets[:, kinds]
-            shares, places = standardised_moments.standardise_records(
-                observations.points[first : first + width], mixture, own_offsets
-            )
-            if offsets is not None:
-                rounded = (
-                    dequantise(quantise(shape.value * shares)) * observations.weights[first : first + width]
-                )
+        for first in range(0, len(part), width):
+            block, number = slice(first, first + width), part.weights[first : first + width]
+            kinds = None if offsets is None else _coded(part).kinds[block]
+            own_offsets = None if offsets is None else offsets[:, kinds]
+            shares, places = standardised_moments.standardise_records(part.points[block], seen, own_offsets)
+            if kinds is not None:
+                rounded = dequantise(quantise(shape.value * shares)) * number
                 for sums, one in zip(by_kind, rounded, strict=True):
                     sums += np.bincount(kinds, one, len(sums))
-            own = standardised_moments.record_moments(
-                shares, standardised_moments.clip_places(places, shape.radius)
-            )
-            yield own * weights, observations.weights[first : first + width]
+            places = standardised_moments.clip_places(places, shape.radius)
+            if completion is None:
+                own = standardised_moments.record_moments(shares, places)
+            else:
+                own = standardised_moments.record_moments(
+                    shares, completion.complete(places), completion.unknown
+                )
+            yield own * weights, number
 
-    return noise.exact_sum(parts(), len(weights)), by_kind
+    rounded_sum = noise.exact_sum(
+        (each for part in _parts(observations) for each in contributions(*part)), len(weights)
+    )
+    return rounded_sum, by_kind
 
 
 def _unpack(values: np.ndarray, mixture: Mixture, shape: MomentScheme, deviation: float) -> MomentMeasurement:
@@ -284,7 +317,7 @@ class Refinement(Generic[AnyModel]):
 
 
 def refine(
-    observations: Observations,
+    observations: Records,
     spec: Spec,
     start: AnyModel,
     *,
@@ -296,6 +329,7 @@ def refine(
     label: str = "moments",
     hold: bool = False,
     attribute_share: float = 0.0,
+    absent: int = 0,
 ) -> Refinement[AnyModel]:
     """Run `iterations` joint measurements with Gaussian noise, from a start that is public or already measured."""
     mixture, transcript = start, []
@@ -310,6 +344,7 @@ def refine(
             ledger=ledger,
             label=label,
             attribute_share=attribute_share,
+            absent=absent,
         )
         mixture = m_step(mixture, released, spec, neighbours, hold=hold)
         iterates.append(mixture)

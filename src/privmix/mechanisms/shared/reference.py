@@ -80,11 +80,15 @@ def _from_grid(
     lower, upper, weights = significant_boxes(grid, counts, deviation)
     if len(weights) < spec.n_components:
         return em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
-    # The rest of the public number of records is too thin to stand out: it may be anywhere in the box.
+    # The rest of the records is too thin to stand out: it may be anywhere in the box. Their number is public, but for
+    # complete records only that of all records is.
+    rows = float(spec.domain.rows)
+    if not neighbours.all_counted:
+        rows = min(rows, float(counts.sum()))
     boxes = observe_boxes(
         np.vstack([lower, spec.domain.lower]),
         np.vstack([upper, spec.domain.upper]),
-        np.append(weights, max(spec.domain.rows - weights.sum(), 0.0)),
+        np.append(weights, max(rows - weights.sum(), 0.0)),
     )
     fit = em.fit(boxes, spec.n_components, floor=spec.floor, rng=rng.search)
     return project_to_box(fit.mixture.weights, fit.mixture.means, fit.mixture.covariances, spec)
