@@ -74,7 +74,7 @@ CHANGES = (
     ),
     change(
         "the exact number of complete records is used as N",
-        (f"{OF_BLANKS}::test_replay_finds_nothing", OF_BLANKS),
+        f"{OF_BLANKS}::test_replay_finds_nothing",
         (
             RUNNING,
             "mechanism.fit(seen, own, plan.left, rng)",
