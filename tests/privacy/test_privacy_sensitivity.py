@@ -143,6 +143,40 @@ def test_joint_release_of_all_statistics(relation, unit, most, weights):
     _reached(bound, _largest(changes, 2))
 
 
+@every_relation
+@every_unit
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("absent", [1, 2])
+def test_joint_release_of_records_that_lack_coordinates(relation, unit, most, weights, absent):
+    """Projections onto at most `absent` dimensions are added to the squares, orthogonal to the place."""
+    a, b, e, radius = WEIGHTS[weights]
+    neighbours, generator = Neighbours(unit, relation, most), np.random.Generator(np.random.PCG64(4))
+    upper = np.triu_indices(3)
+    factor = np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
+    contributions = []
+    for responsibilities, points in _records(2, generator, radius):
+        for turn in (np.eye(3), np.linalg.qr(generator.normal(size=(3, 3)))[0]):
+            lacking = int(generator.integers(absent + 1)) if len(contributions) % 3 else absent
+            # Places in the span of the first 3 - absent axes, with their old length, then turned.
+            flat = np.zeros((COMPONENTS, 3))
+            flat[:, : min(2, 3 - lacking)] = points[:, : min(2, 3 - lacking)]
+            flat *= (np.linalg.norm(points, axis=1) / np.maximum(np.linalg.norm(flat, axis=1), 1e-9))[:, None]
+            flat[np.linalg.norm(flat, axis=1) > radius * (1 + 1e-9)] = 0.0
+            unknown = turn @ np.diag([0.0] * (3 - lacking) + [1.0] * lacking) @ turn.T
+            places = flat @ turn.T
+            matrices = np.einsum("ki,kj->kij", places, places) + unknown
+            squares = matrices[:, upper[0], upper[1]] * factor * responsibilities[:, None]
+            sums = responsibilities[:, None] * places
+            contributions.append(
+                np.concatenate([a * responsibilities, b * sums.ravel(), e * squares.ravel()])
+            )
+    found = _largest(_changes(neighbours, contributions, generator), 2)
+    bound = sensitivity.joint(neighbours, radius=radius, count=a, total=b, square=e, absent=absent)
+    assert found <= bound * (1 + 1e-9)
+    if relation == "add_remove" or b * b <= 2 * a * e:  # otherwise the two worst cases exclude each other
+        assert found >= 0.99 * bound
+
+
 def test_joint_sensitivity_has_the_known_values():
     add, replace = (Neighbours("record", relation) for relation in RELATIONS)
     assert sensitivity.joint(add, radius=1.0) == pytest.approx(math.sqrt(3))
@@ -198,3 +232,29 @@ def test_unknown_neighbours_are_refused_with_the_value(arguments, message):
 def test_a_negative_number_of_attributes_is_refused():
     with pytest.raises(UserError, match="attributes = -1 must not be negative"):
         sensitivity.joint(Neighbours("record", "replace_one"), radius=1.0, attributes=-1)
+    with pytest.raises(UserError, match="absent = -1 must not be negative"):
+        sensitivity.joint(Neighbours("record", "replace_one"), radius=1.0, absent=-1)
+
+
+def test_the_size_is_public_only_if_every_record_counts():
+    assert Neighbours("record", "replace_one").size_is_public
+    assert not Neighbours("record", "replace_one", all_counted=False).size_is_public
+    assert not Neighbours("record", "add_remove").size_is_public
+    assert not Neighbours("person", "replace_one", 3).size_is_public
+
+
+@every_unit
+def test_a_record_that_contributes_nothing_is_within_every_bound_of_replacing(unit, most):
+    """Replacing a unit by one without complete records changes a sum by no more than adding it does."""
+    replace, add = (
+        Neighbours(unit, "replace_one", most, all_counted=False),
+        Neighbours(unit, "add_remove", most),
+    )
+    bounds = [
+        lambda neighbours: sensitivity.counts(neighbours).l1,
+        lambda neighbours: sensitivity.counts(neighbours).l2,
+        lambda neighbours: sensitivity.sums(neighbours, dimensions=3).l2,
+        lambda neighbours: sensitivity.second_moments(neighbours),
+        lambda neighbours: sensitivity.joint(neighbours, radius=2.0),
+    ]
+    assert all(bound(add) <= bound(replace) for bound in bounds)

@@ -5,6 +5,7 @@ from changes.places import (
     ACCOUNTING,
     ATTRIBUTE_COUNTS,
     BASE,
+    CANARIES,
     CHOICE,
     DP_EM,
     JOINT,
@@ -12,8 +13,10 @@ from changes.places import (
     NOISY_MOMENTS,
     NOISY_TREE,
     OF_ATTRIBUTE_COUNTS,
+    OF_BLANKS,
     OF_CHOICE,
     OF_EXACT_SUMS,
+    OF_INCOMPLETE,
     OF_MIXED_MOMENTS,
     OF_MOMENTS,
     OF_NOISY_GRID,
@@ -25,6 +28,7 @@ from changes.places import (
     RELATION,
     RUNNING,
     SENSITIVITY,
+    STANDARDISED,
     SYNOPSIS,
 )
 
@@ -47,6 +51,77 @@ CHANGES = (
         "no clipping",
         (OF_REPLAY, OF_STREAMS),
         (BASE, "return np.clip(points, self.domain.lower, self.domain.upper)", "return points"),
+    ),
+    # Records that lack coordinates.
+    change(
+        "a placeholder is used as a coordinate of the moments",
+        f"{OF_BLANKS}::test_noisy_moments_do_not_read_placeholders",
+        (NOISY_MOMENTS, "spec.inside(view.points), spec.absent(view)", "spec.inside(view.points), None"),
+    ),
+    change(
+        "a placeholder is used as a coordinate of the table",
+        f"{OF_BLANKS}::test_the_table_counts_every_record_by_what_is_there",
+        (
+            ATTRIBUTE_COUNTS,
+            "spec.inside(records.points), spec.absent(records)",
+            "spec.inside(records.points), None",
+        ),
+    ),
+    change(
+        "placeholders are fitted as if they were coordinates",
+        f"{OF_BLANKS}::test_placeholders_do_not_matter",
+        (RUNNING, "seen = view.complete(spec.domain) if", "seen = view if"),
+    ),
+    change(
+        "the exact number of complete records is used as N",
+        f"{OF_BLANKS}::test_replay_finds_nothing",
+        (
+            RUNNING,
+            "mechanism.fit(seen, own, plan.left, rng)",
+            "mechanism.fit(seen, own.with_rows(len(seen)), plan.left, rng)",
+        ),
+    ),
+    change(
+        "the number of complete records counts as public",
+        (f"{OF_BLANKS}::test_the_number_of_complete_records_is_private_and_that_of_all_records_is_not",),
+        (BASE, "replace(spec, all_counted=False)", "spec"),
+    ),
+    change(
+        "the number of complete records is published without noise",
+        f"{OF_BLANKS}::test_replay_finds_nothing",
+        (
+            RUNNING,
+            '{"attributes": attribute_counts.to_text(table)}]',
+            '{"attributes": attribute_counts.to_text(table)}, {"complete": len(seen)}]',
+        ),
+    ),
+    change(
+        "absent coordinates are left out of the sensitivity",
+        (
+            f"{OF_BLANKS}::test_no_unit_moves_the_measurement_further_than_its_sensitivity",
+            "tests/privacy/test_privacy_sensitivity.py",
+        ),
+        (SENSITIVITY, "(c**4 + absent)", "c**4"),
+    ),
+    change(
+        "a measurement does not allow for absent coordinates",
+        f"{OF_BLANKS}::test_a_release_has_the_transcript_and_the_mixture_of_its_plan",
+        (NOISY_MOMENTS, "absent=len(spec.domain.states),", "absent=0,"),
+    ),
+    change(
+        "the unknown part of a record has no second moment",
+        f"{OF_INCOMPLETE}::test_the_completed_pass_matches_its_definition",
+        (STANDARDISED, "squares + seen.counts[:, None, None] * self.unknown", "squares"),
+    ),
+    change(
+        "the unknown part of a record is not scaled like clipped places",
+        f"{OF_INCOMPLETE}::test_the_completed_pass_matches_its_definition",
+        (STANDARDISED, "clipped_variance(d, radius) if np.isfinite(radius) else 1.0", "1.0"),
+    ),
+    change(
+        "no canary lacks coordinates",
+        f"{OF_BLANKS}::test_replay_finds_nothing",
+        (CANARIES, "*(lacking if spec.domain.states else []),", ""),
     ),
     # The choice of the number of components.
     change(
