@@ -49,7 +49,7 @@ class NonPrivate(Mechanism):
     def fit_many(
         self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
-        """Run the same search on all subsets together, without shares. All streams are spawned from this one."""
+        """Run the same search on all subsets together, then fit the shares of each. One stream spawns all others."""
 
         def searched(number: int) -> list[FitResult]:
             searches = [
@@ -63,10 +63,12 @@ class NonPrivate(Mechanism):
         def of_subset(subset: int) -> Callable[[int], FitResult]:
             return lambda number: found[number][subset]
 
-        return [
-            _to_release(best_fit(spec, of_subset(subset), records=mask.sum()))
-            for subset, mask in enumerate(subsets)
-        ]
+        def release(subset: int, mask: np.ndarray) -> Release:
+            best = best_fit(spec, of_subset(subset), records=mask.sum())
+            view = records.select(np.flatnonzero(mask))
+            return replace(_to_release(best), shares=_shares(view, spec, best.mixture))
+
+        return [release(subset, mask) for subset, mask in enumerate(subsets)]
 
 
 def _shares(view: Records, spec: Spec, mixture: Mixture) -> Mapping[str, np.ndarray]:
