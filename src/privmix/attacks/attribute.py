@@ -81,8 +81,8 @@ def infer_attributes(model: MixedMixture, clean: CleanData, rng: np.random.Gener
     domain = clean.info.domain
     rows = [rng.permutation(np.flatnonzero(side))[:MOST_RECORDS] for side in (clean.train, ~clean.train)]
     points = [clean.points[side] for side in rows]
-    codes = [{name: clean.codes[name][side] for name in model.shares} for side in rows]
-    known: list[Codes] = codes if clean.points.shape[1] == 1 else [{}, {}]
+    codes: list[Codes] = [{name: clean.codes[name][side] for name in model.shares} for side in rows]
+    known = codes if clean.points.shape[1] == 1 else [{}, {}]
     cells = _compare(
         [correct_guesses(model, points[side], known[side], domain) for side in (0, 1)],
         cell_numbers(points[0], domain),
@@ -113,7 +113,10 @@ def correct_categories(model: MixedMixture, points: np.ndarray, codes: Codes, na
 
 
 def correct_guesses(model: MixedMixture, points: np.ndarray, codes: Codes, domain: Domain) -> np.ndarray:
-    """Return whether the most probable cell of each coordinate, given the others and `codes`, is the true one, (n, d)."""
+    """Return whether the most probable cell of each coordinate is the true cell, (n, d).
+
+    The attacker knows the other coordinates, and the attributes in `codes`.
+    """
     mixture = model.gaussians
     truth = cell_numbers(points, domain)
     precision = np.linalg.inv(mixture.covariances)

@@ -217,6 +217,4 @@ def score_rows(model: ModelFile, scores: Sequence[Score], seconds_privatise: Seq
 def stored_model(fitted: FittedModel) -> MixedMixture:
     """Return a stored model as an attacker uses it."""
     parts = (np.array(part) for part in (fitted.weights, fitted.means, fitted.covariances))
-    return attacked_model(
-        Mixture(*parts), {name: np.array(values) for name, values in fitted.shares.items()}
-    )
+    return attacked_model(Mixture(*parts), {name: np.array(values) for name, values in fitted.shares.items()})

@@ -7,7 +7,8 @@ random half of the units, the other gets the rest. So every unit is in exactly h
 half of the units, as a relation with a fixed number of units requires. Each model is the target once. Its shadows are
 the models of all other pairs, whose halves are drawn independently of the half of the target.
 
-If the mechanism measures attributes, attacks use the joint density of coordinates and attributes (`loss` says why). The densities of the coordinates alone stay beside it, for a comparison.
+If the mechanism measures attributes, attacks use the joint density of coordinates and attributes (`loss` says why).
+LiRA also runs on the coordinates alone, for comparison.
 """
 
 from collections.abc import Callable

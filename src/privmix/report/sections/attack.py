@@ -89,7 +89,9 @@ class DatasetAttacks:
     shadow_coverage: str
     shadows: tuple[ShadowRow, ...]
     shadow_roc: Markup | None
-    coordinates_alone: bool  # whether attacks also ran on the coordinates alone, because models have attributes
+    coordinates_alone: (
+        bool  # whether attacks also ran on the coordinates alone, because models have attributes
+    )
     attributes: tuple[AttributeRow, ...]
     single: bool  # whether the only coordinate is guessed from the attributes
     categories: tuple[AttributeRow, ...]
