@@ -5,13 +5,13 @@ import pytest
 from making import clean_data, clusters, quick_mechanism
 
 from privmix.attacks import joint_density
-from privmix.attacks.joint_density import attacked_model, joint_log_density
+from privmix.attacks.joint_density import attacked_model, log_densities
 from privmix.attacks.membership import shadow_attacks, shadows
 from privmix.attacks.membership.loss import loss_attack
 from privmix.mechanisms import run
 from privmix.mechanisms.base import Spec, seeded_randomness
 from privmix.mixture.mixed import MixedMixture
-from privmix.mixture.model import Mixture
+from privmix.mixture.model import BLOCK, Mixture
 from privmix.privacy.accounting import Budget
 
 KIND = (("kind", ("a", "b", "c")),)
@@ -39,22 +39,25 @@ def test_the_density_is_the_sum_over_components_of_all_factors():
     wanted = sum(
         p * n * k * s for p, n, k, s in zip((0.3, 0.7), normal, np.array(kinds), np.array(sides), strict=True)
     )
-    assert np.exp(joint_log_density(model, x, codes)) == pytest.approx(wanted, rel=2e-6)
+    assert np.exp(log_densities(model, x, codes)[1]) == pytest.approx(wanted, rel=2e-6)
 
 
-def test_blocks_do_not_change_the_density(monkeypatch):
-    points, codes = clusters(100), {"kind": _generator().integers(3, size=100)}
+def test_both_densities_equal_those_of_the_mixtures_over_several_blocks():
+    rows = 2 * BLOCK + 17
+    points, codes = clusters(rows), {"kind": _generator().integers(3, size=rows)}
     model = _memory(points[:9], np.arange(9) % 3, 0.1)
-    whole = joint_log_density(model, points, codes)
-    monkeypatch.setattr(joint_density, "BLOCK", 13)
-    assert joint_log_density(model, points, codes) == pytest.approx(whole)
+    coordinates, joint = log_densities(model, points, codes)
+    np.testing.assert_array_equal(coordinates, model.gaussians.log_density(points))
+    np.testing.assert_allclose(joint, model.log_density(points, codes), rtol=1e-12)
+    far, _ = log_densities(model, np.full((1, 2), 1e200), {"kind": np.array([0])})
+    assert far[0] == -np.inf
 
 
 def test_records_with_a_share_of_0_are_still_told_apart_by_their_coordinates():
     model = attacked_model(
         Mixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1))), {"kind": np.array([[1.0, 0.0, 0.0]])}
     )
-    near, far = joint_log_density(model, np.array([[0.0], [2.0]]), {"kind": np.array([1, 1])})
+    _, (near, far) = log_densities(model, np.array([[0.0], [2.0]]), {"kind": np.array([1, 1])})
     assert near - far == pytest.approx(2.0)
 
 
@@ -65,7 +68,7 @@ def test_a_model_that_memorises_members_is_attacked_better_with_their_categories
     clean = clean_data(points, codes=codes, attributes=(("kind", tuple("abcdefgh")),))
     members = clean.train
     model = _memory(points[members], codes["kind"][members], 0.05**2)
-    joint, alone = joint_log_density(model, points, codes), model.gaussians.log_density(points)
+    alone, joint = log_densities(model, points, codes)
     found, weaker = (loss_attack(d[members], d[~members], clean, (0.1,)) for d in (joint, alone))
     assert found["mia_loss_auc"] > 0.95
     assert found["mia_loss_auc_low"] > weaker["mia_loss_auc_high"]
@@ -80,7 +83,7 @@ def test_a_model_that_knows_no_record_gives_no_advantage():
     )
     points, codes = model.sample(1000, _generator(3))
     clean = clean_data(points, codes=codes, attributes=KIND)
-    density = joint_log_density(model, points, codes)
+    _, density = log_densities(model, points, codes)
     found = loss_attack(density[clean.train], density[~clean.train], clean, (0.1,))
     assert found["mia_loss_auc_low"] <= 0.5 <= found["mia_loss_auc_high"]
 
@@ -99,7 +102,7 @@ def test_shadow_models_score_coordinates_and_attributes_together(method):
     release = run.run(mechanism, half, public, budget, seeded_randomness(5, 2))
     model = attacked_model(release.mixture, release.shares)
     records = pool.records
-    assert found.densities[2] == pytest.approx(joint_log_density(model, records.points, records.codes))
+    assert found.densities[2] == pytest.approx(log_densities(model, records.points, records.codes)[1])
     assert found.coordinates[2] == pytest.approx(release.mixture.log_density(records.points))
     chosen = found.of(np.array([3, 5]))
     assert (chosen.coordinates == found.coordinates[:, [3, 5]]).all()

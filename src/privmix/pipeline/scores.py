@@ -17,7 +17,7 @@ from privmix.artefacts.private import PrivateInfo
 from privmix.artefacts.scores import ScoresInfo, results_table
 from privmix.artefacts.usefulness import Usefulness
 from privmix.attacks import attribute
-from privmix.attacks.joint_density import attacked_model, joint_log_density
+from privmix.attacks.joint_density import attacked_model, log_densities
 from privmix.attacks.membership import worst_record
 from privmix.attacks.membership.loss import loss_attack
 from privmix.attacks.membership.shadow_attacks import attack_with_shadows
@@ -104,17 +104,19 @@ def score_model(
     ]
     for fitted in model.models:
         attacked = stored_model(fitted)
-        density = attacked.gaussians.log_density(clean.points)
-        members, others = density[clean.train], density[~clean.train]
+        (members, members_joint), (others, others_joint) = (
+            log_densities(
+                attacked, clean.points[side], {name: each[side] for name, each in clean.codes.items()}
+            )
+            for side in (clean.train, ~clean.train)
+        )
         found = {"seconds_fit": fitted.seconds, **likelihoods(members, others, clean, model.privacy.unit)}
         if attacked.shares:
             found |= loss_attack(members, others, clean, false_positive_rates, "loss_coordinates")
-            density = joint_log_density(attacked, clean.points, clean.codes)
-            members, others = density[clean.train], density[~clean.train]
-        found |= loss_attack(members, others, clean, false_positive_rates)
+        found |= loss_attack(members_joint, others_joint, clean, false_positive_rates)
         if len(clean.isolated_rows):
             found |= worst_record.distance_metrics(attacked.gaussians, clean)
-        curve = curve or roc_curve(members, others)
+        curve = curve or roc_curve(members_joint, others_joint)
         values += [Score(fitted.replicate, *each) for each in found.items()]
     if model.models:
         first, attacked = model.models[0], stored_model(model.models[0])

@@ -19,7 +19,7 @@ import numpy as np
 
 from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
-from privmix.attacks.joint_density import attacked_model, joint_log_density
+from privmix.attacks.joint_density import attacked_model, log_densities
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec
 from privmix.mechanisms.run import run_many
 from privmix.privacy.accounting import Budget
@@ -140,14 +140,11 @@ def fit_shadows(
     public = replace(spec, domain=resize_domain(spec.domain, pool.size // 2, pool.share))
     rngs = [randomness(model) for model in range(len(inside))]
     releases = run_many(mechanism, pool.records, list(inside), public, budget, rngs)
-    points, codes = pool.records.points, pool.records.codes
-    coordinates = np.array([release.mixture.log_density(points) for release in releases])
-    coordinates = replace_underflow(coordinates)
-    if not all(release.shares for release in releases):
-        return ShadowModels(coordinates, inside, pool.units)
     models = [attacked_model(release.mixture, release.shares) for release in releases]
-    densities = np.array([joint_log_density(model, points, codes) for model in models])
-    return ShadowModels(replace_underflow(densities), inside, pool.units, coordinates)
+    found = [log_densities(model, pool.records.points, pool.records.codes) for model in models]
+    coordinates, joint = (replace_underflow(np.array(each)) for each in zip(*found, strict=True))
+    with_attributes = all(release.shares for release in releases)
+    return ShadowModels(joint, inside, pool.units, coordinates if with_attributes else None)
 
 
 def replace_underflow(densities: np.ndarray) -> np.ndarray:
