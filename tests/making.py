@@ -87,7 +87,7 @@ def write_clean(path, domain, points, *, codes=None, persons=None, train=None):
     write_table(path, pa.Table.from_arrays(columns, schema=schema), info)
 
 
-def clean_data(points, *, persons=None, train=None, isolated=(), **domain):
+def clean_data(points, *, codes=None, persons=None, train=None, isolated=(), **domain):
     """Make clean records in memory. By default every other record is for training; `isolated` lists rows."""
     persons = (np.arange(len(points)) if persons is None else persons).astype(np.uint64)
     train = np.arange(len(points)) % 2 == 0 if train is None else train
@@ -100,7 +100,7 @@ def clean_data(points, *, persons=None, train=None, isolated=(), **domain):
         domain=make_domain(dimensions=points.shape[1], rows=rows, **domain), entry_digest="", raw_sha256="",
         counts=counts, isolated=tuple(int(persons[row]) for row in isolated),
     )  # fmt: skip
-    return CleanData(info, points, {}, persons, train)
+    return CleanData(info, points, codes or {}, persons, train)
 
 
 def make_spec(n_components=3, **domain):

@@ -61,7 +61,14 @@ def test_the_shares_are_the_best_for_this_mixture_and_survive_the_file():
     assert read.shares["side"].min() > 0  # a value that no record has
 
 
-def test_fits_of_many_subsets_have_no_shares():
+def test_fits_of_many_subsets_have_the_shares_of_their_own_records():
     view, subsets = records(), [np.arange(1000) < 500, np.arange(1000) >= 500]
     releases = NonPrivate().fit_many(view, subsets, SPEC, seeded_randomness(1))
-    assert [dict(release.shares) for release in releases] == [{}, {}]
+    for mask, release in zip(subsets, releases, strict=True):
+        half = view.select(np.flatnonzero(mask))
+        wanted = mixed_em.fit_shares(half.points, half.codes, SIZES, release.mixture).mixture.shares
+        assert set(release.shares) == set(SIZES)
+        for name, shares in release.shares.items():
+            np.testing.assert_array_equal(shares, wanted[name], err_msg=name)
+    bare = NonPrivate().fit_many(Records(view.points), subsets, SPEC, seeded_randomness(1))
+    assert [dict(release.shares) for release in bare] == [{}, {}]

@@ -311,10 +311,12 @@ def _write_job(
         if data.rows >= 2000:
             measured["mia_loss_tpr_at_fpr_0.001"] = 0.0013 if private else 0.03
         measured["mia_loss_tpr_at_fpr_0.01"] = 0.011 if private else 0.07
+        if data.attribute:
+            measured["mia_loss_coordinates_auc"] = 0.501 if private else 0.521
         if trust == "local":
             measured["seconds_privatise"] = 0.05
         if replicate == 0:
-            measured |= _attacks(method, epsilon)
+            measured |= _attacks(method, epsilon, attribute=data.attribute)
         if data.isolated:
             if data.visibility != "sensitive":
                 measured["worst_record_distance_km"] = 900 * loss + 300 * rng.random() if private else 0.0004
@@ -379,16 +381,28 @@ def _write_job(
     write_table(root / f"data/scores/{data.name}/{name}/eps-{epsilon:g}.parquet", table, info)
 
 
-def _attacks(method: str, epsilon: float) -> dict[str, float]:
-    """Return scores of attribute inference on every model, and of shadow models on non-private and dp_em at ε = 1."""
+def _attacks(method: str, epsilon: float, *, attribute: bool = False) -> dict[str, float]:
+    """Return scores of attribute inference on every model, and of shadow models on non-private and dp_em at ε = 1.
+
+    If the dataset has an attribute, there are also guesses of a category, and LiRA on the coordinates alone.
+    """
     private = math.isfinite(epsilon)
     found = {
         "attribute_members_hit_rate": 0.31 if private else 0.47, "attribute_others_hit_rate": 0.30,
         "attribute_baseline_hit_rate": 0.14, "attribute_advantage": 0.01 if private else 0.17,
         "attribute_advantage_low": -0.02 if private else 0.11, "attribute_advantage_high": 0.04 if private else 0.23,
     }  # fmt: skip
+    if attribute:
+        found |= {
+            "category_members_hit_rate": 0.72 if private else 0.93, "category_others_hit_rate": 0.71,
+            "category_baseline_hit_rate": 0.69, "category_advantage": 0.01 if private else 0.22,
+            "category_advantage_low": -0.03 if private else 0.18,
+            "category_advantage_high": 0.05 if private else 0.26,
+        }  # fmt: skip
     if private and (method, epsilon) != ("dp_em", 1.0):
         return found
+    if attribute:
+        found["mia_lira_coordinates_auc"] = 0.502 if private else 0.743
     for attack in ("lira", "lira_offline", "rmia", "learned"):
         auc = 0.503 if private else 0.797
         found |= {f"mia_{attack}_auc": auc, f"mia_{attack}_auc_low": auc - 0.011}

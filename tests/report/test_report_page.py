@@ -492,8 +492,37 @@ def test_shadow_model_attacks_are_shown_with_limit_and_worst_record(tmp_path):
 
 
 def test_a_page_without_shadow_models_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(made_up_run, "_attacks", lambda method, epsilon: {})
+    monkeypatch.setattr(made_up_run, "_attacks", lambda method, epsilon, attribute=False: {})
     html = made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(HOMES,)))
     words = check(html)
     assert "No shadow-model attack ran on this dataset. To run one, set evaluation.shadows." in words
     assert "Attribute inference" not in words
+
+
+def _table_rows(html, caption):
+    """Return the rows of the table with this caption."""
+    return re.findall(r"<tr.*?</tr>", html.split(caption)[1].split("</table>")[0], re.DOTALL)
+
+
+def test_a_dataset_with_attributes_shows_guesses_of_a_category_and_attacks_without_attributes(rendered):
+    html = attack_section(rendered.html)
+    assert "the attacker tries every value and takes the one with the highest density" in html
+    assert "“Coordinates only” is the same attack without the attributes." in html
+    with_attribute, without = html.split("<h3>Made-up checkins</h3>")[1].split("<h3>Made-up survey</h3>")
+    for shown in (
+        "loss attack, coordinates<br>only (AUC)",
+        "LiRA, coordinates<br>only: AUC",
+        "0.743",
+        "0.521",
+    ):
+        assert shown in with_attribute
+        assert shown not in without
+    header, bare, *private = _table_rows(with_attribute, "Guesses of a category on checkins</caption>")
+    assert "most common value" in header
+    assert "non_<wbr>private" in bare
+    for share in ("93\u00a0%", "71\u00a0%", "69\u00a0%", "22\u00a0% [18\u00a0%, 26\u00a0%]"):
+        assert share in bare
+    assert all("1\u00a0% [−3\u00a0%, 5\u00a0%]" in row for row in private)
+    assert "Guesses of a coordinate on checkins" in with_attribute
+    assert "Guesses of a coordinate on survey" in without
+    assert "Guesses of a category" not in without

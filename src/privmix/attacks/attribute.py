@@ -1,11 +1,17 @@
-"""Attribute inference: the attacker knows all coordinates of a record except one, and guesses the most likely value.
+"""Attribute inference: the attacker knows a record except for one value, and guesses the most likely value.
 
-The attacker tries every value of the missing coordinate and takes the one with the highest density (Fredrikson et al.
-2015; Yeom et al. 2018). The values are a public grid: cells of twice the resolution over the public bounds, or
-`MOST_CELLS` wider ones. The score of a cell is its probability given the known coordinates, which a mixture has in
-closed form. A guess is a hit if it is the true cell. The hit rate on members is compared with two others: that on
-held-out records, which knowledge of the population is enough to reach, and that of a baseline that always guesses the
-most common cell among held-out records.
+The attacker tries every value and takes the one with the highest density (Fredrikson et al. 2015; Yeom et al. 2018).
+The value is a coordinate or, if the model has attributes, a category:
+
+- The values of a coordinate are a public grid: cells of twice the resolution over the public bounds, or `MOST_CELLS`
+  wider ones. The score of a cell is its probability given the other coordinates, which a mixture has in closed form. A
+  single coordinate is guessed from the attributes.
+- The score of a value v of a category is p(x, c, v), where x are all coordinates and c are all other attributes. It is
+  proportional to P(v | x, c).
+
+A guess is a hit if it is the true value. The hit rate on members is compared with two others: that on held-out records,
+which knowledge of the population is enough to reach, and that of a baseline that always guesses the most common value
+among held-out records.
 """
 
 from dataclasses import dataclass
@@ -14,20 +20,21 @@ import numpy as np
 
 from privmix.artefacts.clean import CleanData, number_persons
 from privmix.artefacts.domain import Domain
-from privmix.mixture.model import Mixture
+from privmix.mixture.mixed import Codes, MixedMixture
 
 MOST_CELLS = 100
 MOST_RECORDS = 400  # members, and as many others
 LEAST_RECORDS = 20
-ONE_COORDINATE = (
-    "attribute inference needs at least two coordinates: one to guess, and another to guess it from"
+ONE_COLUMN = (
+    "attribute inference needs at least two coordinates, or a model with attributes: one value to guess, and another "
+    "to guess it from"
 )
 TOO_FEW = f"attribute inference needs at least {LEAST_RECORDS} members and {LEAST_RECORDS} held-out records"
 
 
 @dataclass(frozen=True)
-class AttributeScores:
-    """Shares of correct guesses, averaged over the coordinates."""
+class GuessScores:
+    """Shares of correct guesses, averaged over the columns that were guessed."""
 
     members: float
     others: float
@@ -35,46 +42,82 @@ class AttributeScores:
     low: float  # 95 % interval of members minus others
     high: float
 
-    def metrics(self) -> dict[str, float]:
-        """Return the scores by metric."""
+    def metrics(self, guessed: str) -> dict[str, float]:
+        """Return the scores by metric, with `guessed` as the first word of each name."""
         return {
-            "attribute_members_hit_rate": self.members,
-            "attribute_others_hit_rate": self.others,
-            "attribute_baseline_hit_rate": self.baseline,
-            "attribute_advantage": self.members - self.others,
-            "attribute_advantage_low": self.low,
-            "attribute_advantage_high": self.high,
+            f"{guessed}_members_hit_rate": self.members,
+            f"{guessed}_others_hit_rate": self.others,
+            f"{guessed}_baseline_hit_rate": self.baseline,
+            f"{guessed}_advantage": self.members - self.others,
+            f"{guessed}_advantage_low": self.low,
+            f"{guessed}_advantage_high": self.high,
         }
 
 
-def reason_not_measured(clean: CleanData) -> str | None:
+@dataclass(frozen=True)
+class AttributeScores:
+    """The guesses of coordinates and of categories. Each has its own metrics: the two averages are not comparable."""
+
+    coordinates: GuessScores
+    categories: GuessScores | None  # None if the model has no categories to guess
+
+    def metrics(self) -> dict[str, float]:
+        """Return the scores by metric."""
+        found = self.coordinates.metrics("attribute")
+        return found if self.categories is None else found | self.categories.metrics("category")
+
+
+def reason_not_measured(model: MixedMixture, clean: CleanData) -> str | None:
     """Return a sentence that says why attribute inference cannot be measured on this data, or None if it can."""
-    if clean.points.shape[1] < 2:
-        return ONE_COORDINATE
+    if clean.points.shape[1] < 2 and not model.shares:
+        return ONE_COLUMN
     if min(clean.train.sum(), (~clean.train).sum()) < LEAST_RECORDS:
         return TOO_FEW
     return None
 
 
-def infer_attributes(mixture: Mixture, clean: CleanData, rng: np.random.Generator) -> AttributeScores:
-    """Guess each coordinate in turn for some members and some held-out records."""
-    domain, population = clean.info.domain, clean.points[~clean.train]
-    members, others = (
-        rng.permutation(np.flatnonzero(side))[:MOST_RECORDS] for side in (clean.train, ~clean.train)
+def infer_attributes(model: MixedMixture, clean: CleanData, rng: np.random.Generator) -> AttributeScores:
+    """Guess each coordinate and each category in turn for some members and some held-out records."""
+    domain = clean.info.domain
+    rows = [rng.permutation(np.flatnonzero(side))[:MOST_RECORDS] for side in (clean.train, ~clean.train)]
+    points = [clean.points[side] for side in rows]
+    codes: list[Codes] = [{name: clean.codes[name][side] for name in model.shares} for side in rows]
+    known = codes if clean.points.shape[1] == 1 else [{}, {}]
+    cells = _compare(
+        [correct_guesses(model, points[side], known[side], domain) for side in (0, 1)],
+        cell_numbers(points[0], domain),
+        cell_numbers(clean.points[~clean.train], domain),
+        [clean.person[side] for side in rows],
     )
-    right = [correct_guesses(mixture, clean.points[rows], domain) for rows in (members, others)]
-    common = [np.bincount(column).argmax() for column in cell_numbers(population, domain).T]
-    baseline = (cell_numbers(clean.points[members], domain) == common).mean()
-    (mine, my_variance), (theirs, their_variance) = (
-        _clustered_mean(hits.mean(axis=1), clean.person[rows])
-        for hits, rows in zip(right, (members, others), strict=True)
+    names = category_names(model, domain)
+    if not names:
+        return AttributeScores(cells, None)
+    categories = _compare(
+        [correct_categories(model, points[side], codes[side], names) for side in (0, 1)],
+        np.column_stack([codes[0][name] for name in names]),
+        np.column_stack([clean.codes[name][~clean.train] for name in names]),
+        [clean.person[side] for side in rows],
     )
-    half = 1.96 * (my_variance + their_variance) ** 0.5
-    return AttributeScores(mine, theirs, float(baseline), mine - theirs - half, mine - theirs + half)
+    return AttributeScores(cells, categories)
 
 
-def correct_guesses(mixture: Mixture, points: np.ndarray, domain: Domain) -> np.ndarray:
-    """Return whether the most probable cell of each coordinate, given the others, is the true cell, (n, d)."""
+def category_names(model: MixedMixture, domain: Domain) -> list[str]:
+    """Return the attributes to guess. A state is none of them: an attacker who knows the coordinate knows its state."""
+    return [each.name for each in domain.attributes if each.name in model.shares and each.state_of is None]
+
+
+def correct_categories(model: MixedMixture, points: np.ndarray, codes: Codes, names: list[str]) -> np.ndarray:
+    """Return whether the most probable value of each attribute, given the rest of the record, is the true one."""
+    guesses = [model.conditional(name, points, codes).argmax(axis=1) for name in names]
+    return np.column_stack([guess == codes[name] for guess, name in zip(guesses, names, strict=True)])
+
+
+def correct_guesses(model: MixedMixture, points: np.ndarray, codes: Codes, domain: Domain) -> np.ndarray:
+    """Return whether the most probable cell of each coordinate is the true cell, (n, d).
+
+    The attacker knows the other coordinates, and the attributes in `codes`.
+    """
+    mixture = model.gaussians
     truth = cell_numbers(points, domain)
     precision = np.linalg.inv(mixture.covariances)
     away = points[:, None, :] - mixture.means
@@ -83,9 +126,11 @@ def correct_guesses(mixture: Mixture, points: np.ndarray, domain: Domain) -> np.
     right = np.empty(points.shape, dtype=bool)
     with np.errstate(divide="ignore"):
         fixed = np.log(mixture.weights) + np.linalg.slogdet(precision)[1] / 2
+        for name, values in codes.items():
+            fixed = fixed + np.log(model.shares[name]).T[values]
     for axis, edges in enumerate(_edges(domain)):
         own = precision[:, axis, axis]
-        # For each component: the density of the other coordinates, and the conditional mean and width of this one.
+        # For each component: the density of what is known, and the conditional mean and width of this coordinate.
         rest = fixed - np.log(own) / 2 - (distance - pull[:, :, axis] ** 2 / own) / 2
         share = np.exp(rest - rest.max(axis=1, keepdims=True))
         middle = points[:, axis, None] - pull[:, :, axis] / own
@@ -93,6 +138,23 @@ def correct_guesses(mixture: Mixture, points: np.ndarray, domain: Domain) -> np.
         likely = np.einsum("nk,nkc->nc", share, np.diff(below, axis=2))
         right[:, axis] = likely.argmax(axis=1) == truth[:, axis]
     return right
+
+
+def _compare(
+    right: list[np.ndarray], members: np.ndarray, population: np.ndarray, persons: list[np.ndarray]
+) -> GuessScores:
+    """Compare the hits on members and on others, (n, columns), with each other and with the most common values.
+
+    `members` and `population` are the true values of the members and of all held-out records.
+    """
+    common = [np.bincount(column).argmax() for column in population.T]
+    (mine, my_variance), (theirs, their_variance) = (
+        _clustered_mean(hits.mean(axis=1), person) for hits, person in zip(right, persons, strict=True)
+    )
+    half = 1.96 * (my_variance + their_variance) ** 0.5
+    return GuessScores(
+        mine, theirs, float((members == common).mean()), mine - theirs - half, mine - theirs + half
+    )
 
 
 def cell_numbers(points: np.ndarray, domain: Domain) -> np.ndarray:

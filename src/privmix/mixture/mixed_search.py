@@ -66,6 +66,11 @@ def balance(mixture: MixedMixture, name: str) -> float:
     return float(mixture.gaussians.weights @ np.minimum(part, 1 - part))
 
 
+def distance(mixture: MixedMixture, first: int, second: int) -> float:
+    """Return the Bhattacharyya distance of two components in the coordinates."""
+    return float(_gaussian_distances(mixture.gaussians, np.array([first]), np.array([second]))[0])
+
+
 def _balanced_half(shares: np.ndarray) -> np.ndarray:
     """Return which values form one half, (V,): the largest first, each goes to the lighter half."""
     half, sizes = np.zeros(len(shares), dtype=bool), [0.0, 0.0]

@@ -17,12 +17,14 @@ from privmix.artefacts.private import PrivateInfo
 from privmix.artefacts.scores import ScoresInfo, results_table
 from privmix.artefacts.usefulness import Usefulness
 from privmix.attacks import attribute
+from privmix.attacks.joint_density import attacked_model, log_densities
 from privmix.attacks.membership import worst_record
 from privmix.attacks.membership.loss import loss_attack
 from privmix.attacks.membership.shadow_attacks import attack_with_shadows
 from privmix.errors import UserError
 from privmix.evaluate.likelihood import likelihoods
 from privmix.mechanisms.run import MechanismJob
+from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
 from privmix.pipeline.job import file_identity, job_identity
 from privmix.pipeline.usefulness import TOO_FEW, Panel, score_usefulness
@@ -101,18 +103,26 @@ def score_model(
         if held_out * rate < 1
     ]
     for fitted in model.models:
-        mixture = stored_mixture(fitted)
-        members, others = (mixture.log_density(clean.points[side]) for side in (clean.train, ~clean.train))
+        attacked = stored_model(fitted)
+        (members, members_joint), (others, others_joint) = (
+            log_densities(
+                attacked, clean.points[side], {name: each[side] for name, each in clean.codes.items()}
+            )
+            for side in (clean.train, ~clean.train)
+        )
         found = {"seconds_fit": fitted.seconds, **likelihoods(members, others, clean, model.privacy.unit)}
-        found |= loss_attack(members, others, clean, false_positive_rates)
+        if attacked.shares:
+            found |= loss_attack(members, others, clean, false_positive_rates, "loss_coordinates")
+        found |= loss_attack(members_joint, others_joint, clean, false_positive_rates)
         if len(clean.isolated_rows):
-            found |= worst_record.distance_metrics(mixture, clean)
-        curve = curve or roc_curve(members, others)
+            found |= worst_record.distance_metrics(attacked.gaussians, clean)
+        curve = curve or roc_curve(members_joint, others_joint)
         values += [Score(fitted.replicate, *each) for each in found.items()]
     if model.models:
-        first, failure = model.models[0], attribute.reason_not_measured(clean)
+        first, attacked = model.models[0], stored_model(model.models[0])
+        failure = attribute.reason_not_measured(attacked, clean)
         if failure is None:
-            found = attribute.infer_attributes(stored_mixture(first), clean, rng).metrics()
+            found = attribute.infer_attributes(attacked, clean, rng).metrics()
             values += [Score(first.replicate, *each) for each in found.items()]
         else:
             notes.append(failure)
@@ -206,6 +216,7 @@ def score_rows(model: ModelFile, scores: Sequence[Score], seconds_privatise: Seq
     return results_table([{**fixed, **vars(score)} for score in (*scores, *timing)])
 
 
-def stored_mixture(fitted: FittedModel) -> Mixture:
-    """Return the mixture of a stored model."""
-    return Mixture(*(np.array(part) for part in (fitted.weights, fitted.means, fitted.covariances)))
+def stored_model(fitted: FittedModel) -> MixedMixture:
+    """Return a stored model as an attacker uses it."""
+    parts = (np.array(part) for part in (fitted.weights, fitted.means, fitted.covariances))
+    return attacked_model(Mixture(*parts), {name: np.array(values) for name, values in fitted.shares.items()})

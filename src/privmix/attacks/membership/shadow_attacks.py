@@ -101,7 +101,10 @@ def reason_not_measured(pool: ShadowPool, number: int) -> str | None:
 def measure_attacks(
     shadows: ShadowModels, rates: Sequence[float], rng: np.random.Generator
 ) -> ShadowAttackScores:
-    """Measure every attack. Averages use at most `MOST_SCORES` scores; the worst record is that of the whole pool."""
+    """Measure every attack, and LiRA also on the coordinates alone if the models have attributes.
+
+    Averages use at most `MOST_SCORES` scores; the worst record is that of the whole pool.
+    """
     found: dict[str, float] = {}
     curve: list[tuple[float, float]] = []
     each = record_aucs(shadows)
@@ -114,13 +117,17 @@ def measure_attacks(
     mask, models = shadows.inside, np.arange(len(shadows.inside))[:, None]
     units = np.broadcast_to(shadows.units, mask.shape)
     pair = np.broadcast_to(models // 2, mask.shape)
+    groups = [(units[mask], units[~mask]), (pair[mask], pair[~mask])]
     for name, attack in ATTACKS.items():
         scores = attack(shadows, rng)
         members, others = scores[mask], scores[~mask]
-        groups = [(units[mask], units[~mask]), (pair[mask], pair[~mask])]
         found |= membership_metrics(name, members, others, groups, rates)
         if name == "lira":
             curve = roc_curve(members, others)
+    alone = shadows.of_coordinates()
+    if alone is not None:
+        scores = lira.online_scores(alone)
+        found |= membership_metrics("lira_coordinates", scores[mask], scores[~mask], groups, rates)
     outside = int((~mask).sum())
     notes = [
         f"{outside} scores of records outside shadow models are too few to measure a false-positive rate of {rate:g}"

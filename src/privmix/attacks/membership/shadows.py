@@ -6,6 +6,9 @@ The pool has training and held-out units (records, or persons with all their rec
 random half of the units, the other gets the rest. So every unit is in exactly half of the models, and every model has
 half of the units, as a relation with a fixed number of units requires. Each model is the target once. Its shadows are
 the models of all other pairs, whose halves are drawn independently of the half of the target.
+
+If the mechanism measures attributes, attacks use the joint density of coordinates and attributes (`loss` says why).
+LiRA also runs on the coordinates alone, for comparison.
 """
 
 from collections.abc import Callable
@@ -16,6 +19,7 @@ import numpy as np
 
 from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
+from privmix.attacks.joint_density import attacked_model, log_densities
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec
 from privmix.mechanisms.run import run_many
 from privmix.privacy.accounting import Budget
@@ -92,6 +96,8 @@ class ShadowModels:
     densities: np.ndarray  # (models, n), finite
     inside: np.ndarray  # (models, n) bool
     units: np.ndarray  # (n,)
+    # The same as `densities` for the coordinates alone; None if the models have no attributes.
+    coordinates: np.ndarray | None = None
 
     @cached_property
     def known(self) -> np.ndarray:
@@ -105,7 +111,14 @@ class ShadowModels:
 
     def of(self, records: np.ndarray) -> "ShadowModels":
         """Select these records."""
-        return ShadowModels(self.densities[:, records], self.inside[:, records], self.units[records])
+        alone = None if self.coordinates is None else self.coordinates[:, records]
+        return ShadowModels(self.densities[:, records], self.inside[:, records], self.units[records], alone)
+
+    def of_coordinates(self) -> "ShadowModels | None":
+        """Return the same models with the densities of the coordinates alone; None if they have no attributes."""
+        if self.coordinates is None:
+            return None
+        return ShadowModels(self.coordinates, self.inside, self.units)
 
     @property
     def pairs(self) -> int:
@@ -127,8 +140,11 @@ def fit_shadows(
     public = replace(spec, domain=resize_domain(spec.domain, pool.size // 2, pool.share))
     rngs = [randomness(model) for model in range(len(inside))]
     releases = run_many(mechanism, pool.records, list(inside), public, budget, rngs)
-    densities = np.array([release.mixture.log_density(pool.records.points) for release in releases])
-    return ShadowModels(replace_underflow(densities), inside, pool.units)
+    models = [attacked_model(release.mixture, release.shares) for release in releases]
+    found = [log_densities(model, pool.records.points, pool.records.codes) for model in models]
+    coordinates, joint = (replace_underflow(np.array(each)) for each in zip(*found, strict=True))
+    with_attributes = all(release.shares for release in releases)
+    return ShadowModels(joint, inside, pool.units, coordinates if with_attributes else None)
 
 
 def replace_underflow(densities: np.ndarray) -> np.ndarray:

@@ -60,7 +60,7 @@ class NonPrivate(Mechanism):
     def fit_many(
         self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
-        """Run the same search on all subsets together, without shares. All streams are spawned from this one."""
+        """Run the same search on all subsets together, then fit the shares of each. One stream spawns all others."""
 
         absent = spec.absent(records)
         rows = _complete_rows(absent, subsets, spec)
@@ -83,17 +83,13 @@ class NonPrivate(Mechanism):
         def of_subset(subset: int) -> Callable[[int], FitResult]:
             return lambda number: found[number][subset]
 
-        return [
-            _to_release(
-                _climb(
-                    best_fit(spec, of_subset(subset), records=mask[rows].sum()),
-                    records.points[mask],
-                    None if absent is None else absent[mask],
-                    spec,
-                )
-            )
-            for subset, mask in enumerate(subsets)
-        ]
+        def release(subset: int, mask: np.ndarray) -> Release:
+            view, lacking = records.select(np.flatnonzero(mask)), None if absent is None else absent[mask]
+            best = best_fit(spec, of_subset(subset), records=mask[rows].sum())
+            best = _climb(best, view.points, lacking, spec)
+            return replace(_to_release(best), shares=_shares(view, spec, best.mixture, lacking))
+
+        return [release(subset, mask) for subset, mask in enumerate(subsets)]
 
 
 def _complete_rows(

@@ -33,6 +33,7 @@ class AttackRow:
     epsilon: float
     score: float  # mean AUC of the loss attack
     auc: str
+    coordinates: str  # AUC of the loss attack on the coordinates alone
     ceiling: str | None  # None if the guarantee does not limit the attack
     rates: tuple[tuple[str, str | None], ...]  # reached and allowed, per false-positive rate
     worst: str
@@ -49,6 +50,7 @@ class ShadowRow:
     epsilon: float
     average: str  # AUC of LiRA
     lira: str  # the same with its interval
+    coordinates: str  # AUC of LiRA on the coordinates alone
     p99: str
     worst: str
     chance: str  # the worst record stays below this if nothing leaks
@@ -60,7 +62,7 @@ class ShadowRow:
 
 @dataclass(frozen=True)
 class AttributeRow:
-    """The success rate of guessing a missing coordinate."""
+    """The success rate of guessing a missing coordinate, or a missing category."""
 
     mechanism: str
     epsilon: float
@@ -87,7 +89,12 @@ class DatasetAttacks:
     shadow_coverage: str
     shadows: tuple[ShadowRow, ...]
     shadow_roc: Markup | None
+    coordinates_alone: (
+        bool  # whether attacks also ran on the coordinates alone, because models have attributes
+    )
     attributes: tuple[AttributeRow, ...]
+    single: bool  # whether the only coordinate is guessed from the attributes
+    categories: tuple[AttributeRow, ...]
     notes: tuple[str, ...]
 
 
@@ -132,7 +139,10 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetAttacks:
         shadow_coverage=shadow_coverage(run, results, name),
         shadows=tuple(shadow_rows(run, results, name, rates)),
         shadow_roc=draw_roc(name, shown, looks, reference, widest, "LiRA") if private and reference else None,
-        attributes=tuple(attribute_rows(run, results, name)),
+        coordinates_alone="mia_loss_coordinates_auc" in results.metrics(name),
+        attributes=tuple(attribute_rows(run, results, name, "attribute")),
+        single=len(run.entries[name].coordinates) == 1,
+        categories=tuple(attribute_rows(run, results, name, "category")),
         notes=_notes(outcomes, shows_counts=material is None or material.shows_counts),
     )
 
@@ -181,6 +191,7 @@ def _attack_row(run: RunResults, results: Results, outcome: Outcome, fprs: list[
         epsilon=outcome.epsilon,
         score=float(np.mean(results.values(*key, "mia_loss_auc"))),
         auc=plus_minus(results.estimate(*key, "mia_loss_auc"), rate),
+        coordinates=plus_minus(results.estimate(*key, "mia_loss_coordinates_auc"), rate),
         ceiling=ceiling if limited else None,
         rates=tuple(reached),
         worst=(rate(worst[0]) + (f" [{rate(low[0])}, {rate(high[0])}]" if low and high else ""))
@@ -213,6 +224,7 @@ def _shadow_row(results: Results, outcome: Outcome, rates: Sequence[str]) -> Sha
         epsilon=outcome.epsilon,
         average=cell("mia_lira_auc"),
         lira=f"{cell('mia_lira_auc')} [{cell('mia_lira_auc_low')}, {cell('mia_lira_auc_high')}]",
+        coordinates=cell("mia_lira_coordinates_auc"),
         others=tuple(cell(f"mia_{name}_auc") for name in OTHERS),
         rates=tuple(cell(f"mia_lira_tpr_at_fpr_{fpr}", percent) for fpr in rates),
         p99=cell("mia_lira_p99_record_auc"),
@@ -223,19 +235,21 @@ def _shadow_row(results: Results, outcome: Outcome, rates: Sequence[str]) -> Sha
     )
 
 
-def attribute_rows(run: RunResults, results: Results, dataset: str) -> list[AttributeRow]:
-    """Return one row per mechanism and epsilon with a measured attribute inference."""
+def attribute_rows(
+    run: RunResults, results: Results, dataset: str, guessed: Literal["attribute", "category"]
+) -> list[AttributeRow]:
+    """Return one row per mechanism and epsilon with a measured inference of coordinates or of categories."""
     return [
-        _attribute_row(results, outcome)
-        for outcome in _outcomes_with(run, results, dataset, "attribute_advantage")
+        _attribute_row(results, outcome, guessed)
+        for outcome in _outcomes_with(run, results, dataset, f"{guessed}_advantage")
     ]
 
 
-def _attribute_row(results: Results, outcome: Outcome) -> AttributeRow:
+def _attribute_row(results: Results, outcome: Outcome, guessed: str) -> AttributeRow:
     key = outcome.key
 
     def cell(metric: str) -> str:
-        return percent(results.values(*key, f"attribute_{metric}")[0])
+        return percent(results.values(*key, f"{guessed}_{metric}")[0])
 
     return AttributeRow(
         mechanism=outcome.mechanism,
