@@ -209,6 +209,22 @@ def test_one_coordinate_and_attributes_are_guessed_from_each_other(names):
     for guessed in (found.coordinates, found.categories):
         assert guessed.low <= 0 <= guessed.high
         assert min(guessed.members, guessed.others) > guessed.baseline
+    members = {name: values[clean.train] for name, values in clean.codes.items()}
+    right, ignorant = (
+        attribute.correct_guesses(model, clean.points[clean.train], known, clean.info.domain).mean()
+        for known in (members, {})
+    )
+    assert found.coordinates.members == pytest.approx(right)
+    assert right > ignorant
+
+
+def test_the_baseline_is_the_most_common_value_among_held_out_records():
+    """Most others have value 2, and most members have value 0."""
+    kind = np.where(np.arange(200) % 2 == 0, np.arange(200) % 8 // 6, 2)
+    clean = clean_data(clusters(200), codes={"kind": kind}, attributes=ATTRIBUTES[:1])
+    kind[:10:2] = 2  # 5 of 100 members
+    found = attribute.infer_attributes(_model(names=("kind",)), clean, _generator()).categories
+    assert found.baseline == 0.05
 
 
 def test_the_state_of_a_coordinate_is_known_and_not_guessed():
