@@ -29,7 +29,10 @@ ONE_COLUMN = (
     "attribute inference needs at least two coordinates, or a model with attributes: one value to guess, and another "
     "to guess it from"
 )
-TOO_FEW = f"attribute inference needs at least {LEAST_RECORDS} members and {LEAST_RECORDS} held-out records"
+TOO_FEW = (
+    f"attribute inference needs at least {LEAST_RECORDS} members and {LEAST_RECORDS} held-out records with all "
+    "coordinates"
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def reason_not_measured(model: MixedMixture, clean: CleanData) -> str | None:
     """Return a sentence that says why attribute inference cannot be measured on this data, or None if it can."""
     if clean.points.shape[1] < 2 and not model.shares:
         return ONE_COLUMN
-    if min(clean.train.sum(), (~clean.train).sum()) < LEAST_RECORDS:
+    if min(map(len, _rows(clean))) < LEAST_RECORDS:
         return TOO_FEW
     return None
 
@@ -79,14 +82,14 @@ def reason_not_measured(model: MixedMixture, clean: CleanData) -> str | None:
 def infer_attributes(model: MixedMixture, clean: CleanData, rng: np.random.Generator) -> AttributeScores:
     """Guess each coordinate and each category in turn for some members and some held-out records."""
     domain = clean.info.domain
-    rows = [rng.permutation(np.flatnonzero(side))[:MOST_RECORDS] for side in (clean.train, ~clean.train)]
+    rows = [rng.permutation(side)[:MOST_RECORDS] for side in _rows(clean)]
     points = [clean.points[side] for side in rows]
     codes: list[Codes] = [{name: clean.codes[name][side] for name in model.shares} for side in rows]
     known = codes if clean.points.shape[1] == 1 else [{}, {}]
     cells = _compare(
         [correct_guesses(model, points[side], known[side], domain) for side in (0, 1)],
         cell_numbers(points[0], domain),
-        cell_numbers(clean.points[~clean.train], domain),
+        cell_numbers(clean.points[_rows(clean)[1]], domain),
         [clean.person[side] for side in rows],
     )
     names = category_names(model, domain)
@@ -99,6 +102,12 @@ def infer_attributes(model: MixedMixture, clean: CleanData, rng: np.random.Gener
         [clean.person[side] for side in rows],
     )
     return AttributeScores(cells, categories)
+
+
+def _rows(clean: CleanData) -> tuple[np.ndarray, np.ndarray]:
+    """Return the members and the held-out records that have all coordinates, by row."""
+    complete = ~clean.info.domain.absent(clean.codes, len(clean.points)).any(axis=1)
+    return np.flatnonzero(clean.train & complete), np.flatnonzero(~clean.train & complete)
 
 
 def category_names(model: MixedMixture, domain: Domain) -> list[str]:

@@ -106,7 +106,10 @@ def score_model(
         attacked = stored_model(fitted)
         (members, members_joint), (others, others_joint) = (
             log_densities(
-                attacked, clean.points[side], {name: each[side] for name, each in clean.codes.items()}
+                attacked,
+                clean.points[side],
+                {name: each[side] for name, each in clean.codes.items()},
+                clean.info.domain,
             )
             for side in (clean.train, ~clean.train)
         )

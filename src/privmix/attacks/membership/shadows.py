@@ -141,7 +141,7 @@ def fit_shadows(
     rngs = [randomness(model) for model in range(len(inside))]
     releases = run_many(mechanism, pool.records, list(inside), public, budget, rngs)
     models = [attacked_model(release.mixture, release.shares) for release in releases]
-    found = [log_densities(model, pool.records.points, pool.records.codes) for model in models]
+    found = [log_densities(model, pool.records.points, pool.records.codes, spec.domain) for model in models]
     coordinates, joint = (replace_underflow(np.array(each)) for each in zip(*found, strict=True))
     with_attributes = all(release.shares for release in releases)
     return ShadowModels(joint, inside, pool.units, coordinates if with_attributes else None)

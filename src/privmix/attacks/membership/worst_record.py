@@ -94,7 +94,9 @@ def play_swap_game(
     worlds = [numbers != len(records)] * runs + [numbers != row] * runs
     rngs = [randomness("run", number) for _ in ("in", "out") for number in range(runs)]
     releases = run_many(mechanism, both, worlds, spec, budget, rngs)
-    scores = np.array([release.mixture.log_density(records.points[row : row + 1])[0] for release in releases])
+    target = records.select(np.array([row]))
+    absent = spec.absent(target)
+    scores = np.array([release.mixture.log_density(target.points, absent)[0] for release in releases])
     estimate, _ = paired_auc(PairedScores(scores[:runs], scores[runs:]))
     return WorstRecordScores(estimate, *newcombe_interval(estimate, runs, runs))
 
