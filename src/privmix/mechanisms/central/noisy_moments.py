@@ -320,9 +320,9 @@ def _run_mixed_schedule(
 ) -> MixedMixture:
     """Carry out the schedule with attributes: every second split is by an attribute, while there are splits to spare.
 
-    The attribute whose values divide the components most evenly comes first. States of coordinates do not count. Components of a weight below `empty` are
-    dropped from the wide mixture and from the result. They hold hardly more than noise, which has any place, shape and
-    shares.
+    The attribute whose values divide the components most evenly comes first. States of coordinates do not count.
+    Components of a weight below `empty` are dropped from the wide mixture and from the result. They hold hardly more
+    than noise, which has any place, shape and shares.
     """
     even = {
         each.name: np.full((1, len(each.values)), 1 / len(each.values)) for each in spec.domain.attributes
