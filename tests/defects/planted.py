@@ -24,7 +24,7 @@ STRETCHED = """low, high = view.points.min(axis=0), view.points.max(axis=0)
         observations = spec.observations(spec.domain.lower + (view.points - low) / (high - low) * width)"""
 SHARES = 'equal_shares(0, plan.releases, budget, "exact")'
 SPENT = 'spent = claim(ledger.events, budget, "exact")'
-PASS = "standardised_pass(observations, mixture, shape.radius)"
+PASS = "completed_pass(observations, mixture, shape.radius)"
 UNPACKED = "return _unpack(noisy, mixture, shape, noise_multiplier * reach)"
 COUNTED = f"noisy[: len(mixture.weights)] = values[: len(mixture.weights)]\n    {UNPACKED}"
 

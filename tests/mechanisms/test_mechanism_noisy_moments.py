@@ -218,7 +218,7 @@ def played(request, monkeypatch):
         used.append(mixture)
         return standardised_pass(observations, mixture, radius)
 
-    monkeypatch.setattr(joint_moments, "standardised_pass", watched)
+    monkeypatch.setattr(joint_moments, "completed_pass", watched)
     tape = Tape(seeded_randomness(3, *request.param).noise)
     generator = np.random.Generator(np.random.PCG64(1))
     release = NoisyMoments().fit(Records(clusters()), spec, RICH, Randomness(tape, generator))

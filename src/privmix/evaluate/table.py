@@ -67,6 +67,7 @@ class CategoryColumn:
 
     name: str
     values: int
+    state_of: str | None = None  # the number whose state this is
 
     @property
     def bins(self) -> int:
@@ -108,6 +109,15 @@ class Table:
             found.append((given - column.lower) * column.scale)
         return np.column_stack(found) if found else np.empty((self.rows, 0))
 
+    @property
+    def pairs(self) -> list[tuple[Column, Column]]:
+        """All pairs of columns, in their order, except a number with its own state: that is constant where it is given."""
+        return [
+            (first, second)
+            for first, second in itertools.combinations(self.columns, 2)
+            if not isinstance(second, CategoryColumn) or second.state_of != first.name
+        ]
+
     def given(self, *names: str) -> np.ndarray:
         """Return which rows have all of these columns, (n,)."""
         numbers = {column.name for column in self.numbers}
@@ -137,7 +147,7 @@ def summarize(table: Table) -> TableSummary:
         column.name: column.bin_numbers(np.nan_to_num(table.values[column.name])) for column in table.columns
     }
     joint = {}
-    for first, second in itertools.combinations(table.columns, 2):
+    for first, second in table.pairs:
         both = given[first.name] & given[second.name]
         cell = (binned[first.name] * second.bins + binned[second.name])[both]
         counts = np.bincount(cell, minlength=first.bins * second.bins).reshape(first.bins, second.bins)
@@ -204,7 +214,7 @@ def _associations(
     coordinates = table.coordinates
     pearson = _pearson(coordinates)
     found: dict[tuple[str, str], tuple[Measure, float]] = {}
-    for first, second in itertools.combinations(table.columns, 2):
+    for first, second in table.pairs:
         pair = (first.name, second.name)
         rows = table.given(*pair)
         if isinstance(first, NumberColumn) and isinstance(second, NumberColumn):

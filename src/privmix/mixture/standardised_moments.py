@@ -45,9 +45,8 @@ LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # has few digits, so that whole mul
 LN2_LOW = (
     math.log(2) - LN2_HIGH + 2.3190468138462996e-17
 )  # the last term is the rounding error of math.log(2)
-TERMS = [
-    1 / math.factorial(power) for power in range(13, -1, -1)
-]  # the rest is below 1e-17 for |r| <= ln(2)/2
+# 1/13! to 1/0!; the rest of the series is below 1e-17 for |r| <= ln(2)/2
+TERMS = (1 / np.cumprod(np.maximum(np.arange(14.0), 1.0)))[::-1].tolist()
 EXPONENT_BIAS, MANTISSA_BITS = 1023, 52
 
 

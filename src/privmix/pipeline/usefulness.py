@@ -92,7 +92,7 @@ def table_columns(domain: Domain, attributes: set[str]) -> tuple[Column, ...]:
     """Return the public columns of a comparison: all coordinates, and these attributes."""
     numbers = [NumberColumn(axis.name, *axis.values, axis.resolution, axis.scale) for axis in domain.axes]
     named = [each for each in domain.attributes if each.name in attributes]
-    return (*numbers, *(CategoryColumn(each.name, len(each.values)) for each in named))
+    return (*numbers, *(CategoryColumn(each.name, len(each.values), each.state_of) for each in named))
 
 
 def record_table(clean: CleanData, rows: np.ndarray, columns: Sequence[Column]) -> Table:

@@ -238,7 +238,7 @@ CHANGES = (
         (
             POSTERIOR_SAMPLE,
             "        belief = NoisyPosterior(about, released, spec)\n",
-            "        exact = joint_moments.standardised_pass(observations, about, joint_moments.scheme(2).radius)\n"
+            "        exact = joint_moments.completed_pass(observations, about, joint_moments.scheme(2).radius)\n"
             "        released = __import__('dataclasses').replace(released, **vars(exact))\n"
             "        belief = NoisyPosterior(about, released, spec)\n",
         ),

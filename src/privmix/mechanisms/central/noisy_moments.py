@@ -40,7 +40,9 @@ expected moments given the coordinates that it has: z_k is then the expected pla
 P_k replaces z_k z_kᵀ, where v ≤ 1 and P_k is a projection onto at most q dimensions with P_k z_k = 0. So e²q is added
 to S², and inner products only grow (`privacy.sensitivity.joint`). The iteration is EM for the likelihood of what is
 there. It has no bias if a coordinate is missing at random given the others, or with `attributes: together`, given the
-component. All records are counted, so N stays public where it was.
+component. All records are counted, so N stays public where it was. No split is by a state: half of its components would
+know nothing of the coordinate. On simulated records (K = 4, N = 50,000, ε = 1, half of them without a coordinate at
+random), such splits lost 0.07 nats in two dimensions and 0.03 in four.
 
 When to use it: with about a thousand records or more per component, from one to about thirty dimensions. Nothing in it
 grows with the volume of the box. With few records, or at a small ε, the noise allows fewer components than requested,
@@ -330,16 +332,17 @@ def _run_mixed_schedule(
 ) -> MixedMixture:
     """Carry out the schedule with attributes: every second split is by an attribute, while there are splits to spare.
 
-    The attribute whose values divide the components most evenly comes first. Without splits to spare, the first split
-    is by that attribute only if the measured halves are far apart in the coordinates. Components of a weight below
-    `empty` are dropped from the wide mixture and from the result. They hold hardly more than noise, which has any
-    place, shape and shares.
+    The attribute whose values divide the components most evenly comes first. States of coordinates do not count.
+    Without splits to spare, the first split is by that attribute only if the measured halves are far apart in the
+    coordinates. Components of a weight below `empty` are dropped from the wide mixture and from the result. They hold
+    hardly more than noise, which has any place, shape and shares.
     """
     even = {
         each.name: np.full((1, len(each.values)), 1 / len(each.values)) for each in spec.domain.attributes
     }
-    waiting, spare, splits = list(even), plan.spare_splittings, 0
-    trial = int(not spare and plan.n_components >= FEWEST_TO_CUT and plan.whole > 1)
+    waiting = [each.name for each in spec.domain.attributes if each.state_of is None]
+    spare, splits = plan.spare_splittings, 0
+    trial = int(bool(waiting) and not spare and plan.n_components >= FEWEST_TO_CUT and plan.whole > 1)
     mixture = run(MixedMixture(_box(spec), even), plan.whole - trial, "whole").last
     if trial:
         name = max(waiting, key=partial(balance, mixture))
