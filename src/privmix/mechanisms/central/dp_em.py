@@ -7,9 +7,10 @@ over records of a bounded contribution, and its sensitivity is that of one recor
     mean k          Σ_i γ_ik x_i / Ñ_k      L2 2/Ñ_k, L1 2√d/Ñ_k
     second moment k Σ_i γ_ik x_i x_iᵀ / Ñ_k  Frobenius √2/Ñ_k   (⟨xxᵀ, x'x'ᵀ⟩ = (x·x')² ≥ 0)
 
-if one record is replaced and N is public. If N is private (a record added or removed, or a person), the counts Σ_i γ_ik
-are measured as sums. Every figure then has the factor of its relation (`privacy.sensitivity`): 1, √d and 1 for a record
-added or removed, and m times that of a record for a person with at most m records.
+if one record is replaced and N is public. If N is private (a record added or removed, a person, or records that take
+part only if they are complete), the counts Σ_i γ_ik are measured as sums. Every figure then has the factor of its
+relation (`privacy.sensitivity`): 1, √d and 1 for a record added or removed, and m times that of a record for a person
+with at most m records.
 
 In a release the moments are exact sums of rounded contributions (`privacy.noise`). Ratios are clipped to ±FAR, which
 moves none of them farther apart. So the rounding of a division, FAR 2^-53, is within the allowance of

@@ -10,12 +10,12 @@ how far the log-density per record is below that of the best candidate, capped a
 are added up, and the exponential mechanism chooses.
 
 Privacy. Give two neighbouring datasets the same draws for the units that they share (`noise.partition`). They differ in
-one block, whether a unit is added, removed or replaced, and whatever its number of records. A block uses only its own
-records, public values and randomness that is independent of the records. So only the scores of one block change, each
-by at most 1. Scores are rounded to whole steps of a lattice that contains 0 and 1, and are added as integers, so the
-rounding of a sum adds nothing. The sums therefore have sensitivity 1, and the choice is ε-DP (`privacy.selection`; the
-scores are not monotonic). The number of blocks follows from public numbers: the largest number that leaves each block
-enough records for the largest candidate, but at most MOST_BLOCKS.
+one block, whether a unit is added, removed or replaced, and whatever its number of complete records (only these are
+scored). A block uses only its own records, public values and randomness that is independent of the records. So only the
+scores of one block change, each by at most 1. Scores are rounded to whole steps of a lattice that contains 0 and 1, and
+are added as integers, so the rounding of a sum adds nothing. The sums therefore have sensitivity 1, and the choice is
+ε-DP (`privacy.selection`; the scores are not monotonic). The number of blocks follows from public numbers: the largest
+number that leaves each block enough records for the largest candidate, but at most MOST_BLOCKS.
 
 A block is smaller than the dataset, so the choice tends to few components. Fewer components also mean less noise. With
 few blocks the choice is nearly random, and the notes of the model say so.
