@@ -111,7 +111,7 @@ class Table:
 
     @property
     def pairs(self) -> list[tuple[Column, Column]]:
-        """All pairs of columns, in their order, except a number and its own state, which is constant where it is given."""
+        """All pairs of columns, except a number and its own state, which is constant where the number is given."""
         return [
             (first, second)
             for first, second in itertools.combinations(self.columns, 2)
