@@ -229,7 +229,7 @@ def test_the_baseline_is_the_most_common_value_among_held_out_records():
 
 def test_the_state_of_a_coordinate_is_known_and_not_guessed():
     domain = make_domain(attributes=ATTRIBUTES)
-    state = Attribute(name="side", description="", values=("left", "right"), state_of="v0")
+    state = Attribute(name="side", description="", values=("left", "right"), state_of=("v0",))
     domain = domain.model_copy(update={"attributes": (domain.attributes[0], state)})
     assert attribute.category_names(_model(), domain) == ["kind"]
 

@@ -137,7 +137,7 @@ def test_shadow_models_attack_a_leak_through_the_attributes():
 def test_a_coordinate_that_a_record_lacks_counts_as_uniform():
     """The placeholder has no influence, and the density is that of the other coordinate over the width of the box."""
     domain = make_domain(2)
-    state = Attribute(name="v1 is", description="", values=("given", "blank"), blank=True, state_of="v1")
+    state = Attribute(name="v1 is", description="", values=("given", "blank"), state_of=("v1",))
     domain = domain.model_copy(update={"attributes": (state,)})
     gaussians = Mixture(
         np.array([0.3, 0.7]), np.array([[0.1, 0.2], [-0.2, 0.0]]), np.array([np.eye(2) * 0.01] * 2)

@@ -50,9 +50,7 @@ def test_every_type_is_read(tmp_path):
         "smokes": [1, 0, 1, 2, 0],
         "ward": [0, 2, 1, 1, 0],
         "grade": [0, 1, 2, 0, 0],
-        "visits is": [0, 1, 2, 0, 0],
-        "seen is": [0, 1, 0, 0, 0],
-        "pain is": [0, 0, 1, 0, 0],
+        "visits, seen, pain are": [0, 1 * 4 + 1 * 2, 2 * 4 + 1, 0, 0],
         "weight is": [0, 1, 0, 0, 0],
     }
     assert info.counts.clipped == {"visits": 1, "seen": 1, "weight": 1}  # not the atom
@@ -73,9 +71,12 @@ def test_the_public_domain_of_every_type(tmp_path):
     assert (pain.lower, pain.upper, pain.labels) == (-0.5, 2.5, ("none", "some", "much"))
     assert (weight.lower, weight.upper, weight.step) == (30, 200, None)
     assert np.linalg.norm(domain.upper) == pytest.approx(1)
-    assert [state.values for state in domain.states.values()] == [
-        ("given", "0", "99"), ("given", "blank"), ("given", "blank"), ("given", "blank"),
-    ]  # fmt: skip
+    assert [number for number, _ in domain.states.items()] == [0, 1, 2, 3]
+    together, alone = domain.attributes[-2:]
+    assert len(together.values) == 12  # weight would make it 24, more than 16
+    assert together.values[:4] == ("given", "pain blank", "seen blank", "seen blank, pain blank")
+    assert together.values[6] == "visits 0, seen blank"
+    assert alone.values == ("given", "blank")
     by_name = {attribute.name: attribute for attribute in domain.attributes}
     assert by_name["smokes"].values == ("false", "true", "blank")
     assert by_name["ward"].values == ("a", "b", "blank")
@@ -120,7 +121,7 @@ def test_the_default_is_to_drop_rows_with_blanks(tmp_path):
     plain = [{key: value for key, value in column.items() if key != "missing"} for column in COLUMNS]
     info, _ = read(tmp_path, GOOD, columns=plain)
     assert (info.counts.kept, info.counts.dropped) == (2, {"missing value": 3})
-    assert [state.state_of for state in info.domain.states.values()] == ["visits"]
+    assert [info.domain.axes[number].name for number in info.domain.states] == ["visits"]
 
 
 def test_a_parquet_file_gives_the_same_records(tmp_path):
@@ -171,7 +172,7 @@ def _column(number, **changes):
         ({"coordinates": ["smokes"]}, "which is not a column of type number, integer, date or ordinal"),
         ({"attributes": ["visits"]}, "which is not a column of type category, boolean or ordinal"),
         ({"attributes": ["pain"]}, "'pain' is in coordinates and in attributes"),
-        (_column(6, name="weight is"), "a column is named 'weight is', the name of a state"),
+        (_column(6, name="weight is"), "a column is named 'weight is', like a state of a coordinate"),
     ],
 )  # fmt: skip
 def test_a_declaration_that_does_not_fit_the_type_is_refused(changes, sentence):

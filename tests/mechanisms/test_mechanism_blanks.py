@@ -43,7 +43,7 @@ BUDGET = Budget(1.0, 1e-6)
 def with_states(domain, axes):
     """Let records lack these axes. Their states come after all other attributes."""
     states = tuple(
-        Attribute(name=f"s{axis}", description="", values=STATES, state_of=f"v{axis}") for axis in axes
+        Attribute(name=f"s{axis}", description="", values=STATES, state_of=(f"v{axis}",)) for axis in axes
     )
     return domain.model_copy(update={"attributes": (*domain.attributes, *states)})
 

@@ -80,7 +80,7 @@ def _records_with_blanks(rows=20_000, blank=None):
     """Two clusters whose second coordinate is blank more often where the first is high, given no other reason."""
     rng = np.random.default_rng(5)
     domain = make_domain(rows=rows, attributes=[("side", ("left", "right"))])
-    state = Attribute(name="s1", description="", values=("there", "blank"), state_of="v1")
+    state = Attribute(name="s1", description="", values=("there", "blank"), state_of=("v1",))
     domain = domain.model_copy(update={"attributes": (*domain.attributes, state)})
     side = rng.integers(2, size=rows)
     points = np.clip(0.3 * (2 * side[:, None] - 1) + rng.normal(0, 0.08, (rows, 2)), -0.7, 0.7)

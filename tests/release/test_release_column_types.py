@@ -89,7 +89,7 @@ def test_the_card_names_types_and_states(clinic):
     card = (clinic / "moments/MODEL_CARD.md").read_text()
     for phrase in (
         "Public bounds: 0 to 30", "Whole numbers.", "2020-01-01 to 2020-12-31", "Resolution: 1 day",
-        "Public values, in their order: none, some and much", "`weight is`", "given and blank",
+        "Public values, in their order: none, some and much", "`weight is`", "given and blank", "`visits, seen, pain are`",
         "blanks, and values with a share of their own",
     ):  # fmt: skip
         assert phrase in card, phrase
@@ -110,12 +110,13 @@ def forged(folder, change):
         (lambda domain: domain["axes"][2].update(labels=["none", "much"]), "map into the unit ball"),
         (lambda domain: domain["attributes"][0].update(blank=False), "the types of the columns"),
         (lambda domain: domain["attributes"][1].update(boolean=True), "the types of the columns"),
-        (lambda domain: domain["attributes"][3].update(state_of="weight"), "the types of the columns"),
-        (lambda domain: domain["attributes"][3].update(state_of=None), "the types of the columns"),
+        (lambda domain: domain["attributes"][4].update(state_of=["pain"]), "the types of the columns"),
+        (lambda domain: domain["attributes"][4].update(state_of=[]), "the types of the columns"),
         (
             lambda domain: domain["attributes"][4].update(values=["given", "Jane Doe"]),
             "the types of the columns",
         ),
+        (lambda domain: domain["attributes"][3].update(sizes=[2, 3, 2]), "the types of the columns"),
     ],
 )
 def test_a_domain_that_contradicts_its_types_is_refused(clinic, change, sentence):

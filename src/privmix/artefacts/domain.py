@@ -1,8 +1,8 @@
 """The public domain of a dataset: coordinates, attributes, privacy unit. It contains nothing from any record.
 
-A column of numbers may also hold values that are no coordinate: blanks, and declared atoms such as 0. Its *state* is
-then an attribute. The first value of a state means that the record has the coordinate, and each other value stands
-for an atom or a blank.
+A column of numbers may also hold values that are no coordinate: blanks, and declared atoms such as 0. It then has a
+*state*: 0 if the record has the coordinate, then one for each atom, then one for the blank. States are attributes. One
+attribute can hold the states of several columns, because blanks often come together.
 """
 
 import math
@@ -29,6 +29,7 @@ class Axis(Artefact):
     kind: Literal["number", "integer", "date", "ordinal"] = "number"
     labels: tuple[str, ...] = ()  # of an ordinal, in their order; its coordinate is the position, from 0
     atoms: tuple[float, ...] = ()  # values with a share of their own
+    blank: bool = False  # whether a blank is a value
 
     @property
     def step(self) -> float | None:
@@ -59,7 +60,7 @@ class Axis(Artefact):
 class Attribute(Artefact):
     """A categorical attribute with its public list of values. A record stores the index of its value.
 
-    The values of a state are "given", each atom of its axis, and the blank.
+    The values of an attribute of states are all combinations of the states of its axes, the last axis fastest.
     """
 
     name: str
@@ -67,7 +68,14 @@ class Attribute(Artefact):
     values: tuple[str, ...]
     boolean: bool = False
     blank: bool = False  # whether the last value is a blank
-    state_of: str | None = None  # the axis whose state this is
+    state_of: tuple[str, ...] = ()  # the axes whose states this is
+    sizes: tuple[int, ...] = ()  # number of states of each of these axes, if there are several
+
+    def states(self, codes: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the state of each of its axes, by name, from the codes of this attribute."""
+        if len(self.state_of) < 2:
+            return dict.fromkeys(self.state_of, codes)
+        return dict(zip(self.state_of, np.unravel_index(codes, self.sizes), strict=True))
 
 
 class Domain(Artefact):
@@ -113,15 +121,25 @@ class Domain(Artefact):
 
     @property
     def states(self) -> dict[int, Attribute]:
-        """The state of each axis whose column may hold other values than coordinates, by the number of the axis."""
+        """The attribute with the state of each axis that a record may lack, by the number of the axis."""
         numbers = {axis.name: number for number, axis in enumerate(self.axes)}
-        return {numbers[each.state_of]: each for each in self.attributes if each.state_of is not None}
+        return {numbers[name]: each for each in self.attributes for name in each.state_of}
+
+    def axis_states(self, codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the states of the axes, by name, as far as `codes` has them."""
+        found: dict[str, np.ndarray] = {}
+        for attribute in self.attributes:
+            if attribute.name in codes:
+                found |= attribute.states(codes[attribute.name])
+        return found
 
     def absent(self, codes: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
         """Return which coordinates each of the `rows` records lacks, (n, d). Its point has a placeholder there."""
         absent = np.zeros((rows, len(self.axes)), dtype=bool)
-        for number, state in self.states.items():
-            absent[:, number] = codes[state.name] != 0
+        states = self.axis_states(codes)
+        for number, axis in enumerate(self.axes):
+            if axis.name in states:
+                absent[:, number] = states[axis.name] != 0
         return absent
 
     def normalise(self, values: np.ndarray) -> np.ndarray:

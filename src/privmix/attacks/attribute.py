@@ -112,7 +112,7 @@ def _rows(clean: CleanData) -> tuple[np.ndarray, np.ndarray]:
 
 def category_names(model: MixedMixture, domain: Domain) -> list[str]:
     """Return the attributes to guess. A state is none of them: an attacker who knows the coordinate knows its state."""
-    return [each.name for each in domain.attributes if each.name in model.shares and each.state_of is None]
+    return [each.name for each in domain.attributes if each.name in model.shares and not each.state_of]
 
 
 def correct_categories(model: MixedMixture, points: np.ndarray, codes: Codes, names: list[str]) -> np.ndarray:

@@ -107,7 +107,7 @@ def _append_unit(
     count = neighbours.records
     codes = {
         attribute.name: np.full(
-            count, len(attribute.values) - 1 if (last if attribute.state_of is None else lacks) else 0
+            count, len(attribute.values) - 1 if (lacks if attribute.state_of else last) else 0
         )
         for attribute in spec.domain.attributes
     }

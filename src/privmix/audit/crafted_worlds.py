@@ -54,7 +54,7 @@ def _crafted_spec(unit: Unit, relation: Relation, blanks: bool) -> Spec:
         axes=axes,
         attributes=(
             Attribute(name="answer", description="", values=ANSWERS),
-            *([Attribute(name="state", description="", values=STATES, state_of="longitude")] * blanks),
+            *([Attribute(name="state", description="", values=STATES, state_of=("longitude",))] * blanks),
         ),
         unit=unit,
         relation=relation,

@@ -220,9 +220,9 @@ def describe_values(column: Column, show: Callable[[float], str] = "{:g}".format
     return phrase
 
 
-def state_name(column: str) -> str:
-    """Return the name of the attribute that says whether a coordinate is given, an atom or a blank."""
-    return f"{column} is"
+def state_name(*columns: str) -> str:
+    """Return the name of the attribute that says whether coordinates are given, an atom or a blank."""
+    return f"{', '.join(columns)} {'is' if len(columns) == 1 else 'are'}"
 
 
 def to_number(value: float | datetime.date) -> float:
@@ -294,9 +294,9 @@ class Entry(CatalogModel):
         both = sorted({*self.coordinates} & {*self.attributes})
         if both:
             raise ValueError(f"{both[0]!r} is in coordinates and in attributes; keep it in one of them")
-        for name in map(state_name, self.coordinates):
-            if name in names:
-                raise ValueError(f"a column is named {name!r}, the name of a state; rename it")
+        for name in names:
+            if any(name.endswith(f"{each} {verb}") for each in self.coordinates for verb in ("is", "are")):
+                raise ValueError(f"a column is named {name!r}, like a state of a coordinate; rename it")
         if self.outcome is not None and self.outcome not in self.attributes:
             raise ValueError(f"outcome names {self.outcome!r}, which is not in attributes")
         if self.privacy.person_column is not None:

@@ -13,6 +13,7 @@ coordinate, a record has a public placeholder: the middle of the box for a blank
 """
 
 import datetime
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -23,6 +24,7 @@ from privmix.catalog.entry import EPOCH, Column, Entry, state_name, to_number
 from privmix.errors import UserError
 
 GIVEN, BLANK = "given", "blank"
+MOST_STATES = 16  # values of an attribute that holds the states of several axes
 _INSIDE = 1 - 1e-12  # keeps the corners inside the ball despite rounding
 
 
@@ -51,6 +53,7 @@ def axes_of_columns(columns: Sequence[Column], where: str) -> tuple[Axis, ...]:
             kind=column.type,
             labels=column.values,
             atoms=tuple(map(to_number, column.atoms)),
+            blank=column.models_blanks,
             centre=_centre(column),
             scale=share * math.sqrt(len(geographic)) * ratios[column.name] / block
             if column.geographic
@@ -85,6 +88,7 @@ def axis_column(axis: Axis) -> Column:
         resolution=axis.resolution,
         values=axis.labels,
         atoms=tuple(map(bound, axis.atoms)),
+        missing="model" if axis.blank else None,
     )
 
 
@@ -100,22 +104,44 @@ def build_attributes(entry: Entry) -> tuple[Attribute, ...]:
         )
         for column in map(entry.column, entry.attributes)
     )
-    states = (
-        state_attribute(axis, entry.column(axis.name).models_blanks)
-        for axis in build_axes(entry)
-        if axis.atoms or entry.column(axis.name).models_blanks
-    )
-    return (*declared, *states)
+    return (*declared, *state_attributes(build_axes(entry)))
 
 
-def state_attribute(axis: Axis, blank: bool) -> Attribute:
-    """Return the state of a coordinate that may be an atom or a blank."""
+def state_attributes(axes: Sequence[Axis]) -> list[Attribute]:
+    """Return the attributes of states. Axes share one, in their order, while its values are at most `MOST_STATES`."""
+    groups: list[list[Axis]] = []
+    for axis in axes:
+        if len(_states(axis)) > 1:
+            if groups and math.prod(len(_states(each)) for each in [*groups[-1], axis]) <= MOST_STATES:
+                groups[-1].append(axis)
+            else:
+                groups.append([axis])
+    return [_state_attribute(group) for group in groups]
+
+
+def _states(axis: Axis) -> list[str]:
+    """Return the names of the states of an axis."""
+    return [GIVEN, *(format_value(axis, atom) for atom in axis.atoms), *([BLANK] if axis.blank else [])]
+
+
+def _state_attribute(group: Sequence[Axis]) -> Attribute:
+    names = [axis.name for axis in group]
+    if len(group) == 1:
+        values = _states(group[0])
+    else:
+        values = [
+            ", ".join(f"{name} {state}" for name, state in zip(names, states, strict=True) if state != GIVEN)
+            or GIVEN
+            for states in itertools.product(*map(_states, group))
+        ]
     return Attribute(
-        name=state_name(axis.name),
-        description=f"Whether `{axis.name}` is given, or which other value it has",
-        values=(GIVEN, *(format_value(axis, atom) for atom in axis.atoms), *([BLANK] if blank else [])),
-        blank=blank,
-        state_of=axis.name,
+        name=state_name(*names),
+        description=f"Which of {', '.join(f'`{name}`' for name in names)} are given, and the others' values"
+        if len(group) > 1
+        else f"Whether `{names[0]}` is given, or which other value it has",
+        values=tuple(values),
+        state_of=tuple(names),
+        sizes=tuple(len(_states(axis)) for axis in group) if len(group) > 1 else (),
     )
 
 
@@ -130,15 +156,22 @@ def find_states(
     values: np.ndarray, axes: Sequence[Axis], attributes: Sequence[Attribute]
 ) -> dict[str, np.ndarray]:
     """Return the codes of each state among the attributes, given the values of all axes, (n, d). NaN is a blank."""
+    columns = {axis.name: (axis, column) for axis, column in zip(axes, values.T, strict=True)}
     codes = {}
-    for state in attributes:
-        for column, axis in zip(values.T, axes, strict=True):
-            if axis.name == state.state_of:
-                codes[state.name] = np.zeros(len(values), dtype=np.int16)
-                for number, atom in enumerate(axis.atoms, start=1):
-                    codes[state.name][column == atom] = number
-                codes[state.name][np.isnan(column)] = 1 + len(axis.atoms)
+    for attribute in attributes:
+        if attribute.state_of:
+            states = [_find_state(*columns[name]) for name in attribute.state_of]
+            combined = states[0] if len(states) == 1 else np.ravel_multi_index(states, attribute.sizes)
+            codes[attribute.name] = combined.astype(np.int16)
     return codes
+
+
+def _find_state(axis: Axis, column: np.ndarray) -> np.ndarray:
+    state = np.zeros(len(column), dtype=np.int64)
+    for number, atom in enumerate(axis.atoms, start=1):
+        state[column == atom] = number
+    state[np.isnan(column)] = 1 + len(axis.atoms)
+    return state
 
 
 def _box(column: Column) -> tuple[float, float]:

@@ -67,7 +67,7 @@ class CategoryColumn:
 
     name: str
     values: int
-    state_of: str | None = None  # the number whose state this is
+    state_of: tuple[str, ...] = ()  # the numbers whose states this is
 
     @property
     def bins(self) -> int:
@@ -115,7 +115,7 @@ class Table:
         return [
             (first, second)
             for first, second in itertools.combinations(self.columns, 2)
-            if not isinstance(second, CategoryColumn) or second.state_of != first.name
+            if not isinstance(second, CategoryColumn) or first.name not in second.state_of
         ]
 
     def given(self, *names: str) -> np.ndarray:

@@ -17,7 +17,10 @@ from privmix.mixture.moments import IncompleteObservations, Observations, compre
 
 @dataclass(frozen=True, eq=False)
 class CodedObservations(Observations):
-    """n weighted records with the combination of values of each."""
+    """n weighted records with the combination of values of each.
+
+    Only the first attributes decide about responsibilities (`deciding`; None for all). The others are only counted.
+    """
 
     kinds: np.ndarray = field(
         default_factory=lambda: np.empty(0, dtype=np.int64)
@@ -25,21 +28,28 @@ class CodedObservations(Observations):
     combinations: np.ndarray = field(
         default_factory=lambda: np.empty((0, 0), dtype=np.int64)
     )  # (M, A) columns
+    deciding: int | None = None
 
 
-def observe_codes(points: np.ndarray, codes: Codes, sizes: Mapping[str, int]) -> CodedObservations:
+def observe_codes(
+    points: np.ndarray, codes: Codes, sizes: Mapping[str, int], deciding: int | None = None
+) -> CodedObservations:
     """Return records with their combinations, with equal records merged. `sizes`: values of each attribute."""
-    return _merge(points, *_combinations(codes, sizes))
+    return _merge(points, *_combinations(codes, sizes), deciding)
 
 
 def observe_incomplete_codes(
-    points: np.ndarray, codes: Codes, sizes: Mapping[str, int], absent: np.ndarray
+    points: np.ndarray,
+    codes: Codes,
+    sizes: Mapping[str, int],
+    absent: np.ndarray,
+    deciding: int | None = None,
 ) -> IncompleteObservations:
     """Return records that lack the coordinates `absent`, (n, d). All parts have the same combinations."""
     kinds, combinations = _combinations(codes, sizes)
     return IncompleteObservations(
         tuple(
-            (present, _merge(points[np.ix_(rows, present)], kinds[rows], combinations))
+            (present, _merge(points[np.ix_(rows, present)], kinds[rows], combinations, deciding))
             for present, rows in split_patterns(absent)
         )
     )
@@ -55,10 +65,13 @@ def _combinations(codes: Codes, sizes: Mapping[str, int]) -> tuple[np.ndarray, n
     return kinds.reshape(-1).astype(np.int64), combinations
 
 
-def _merge(points: np.ndarray, kinds: np.ndarray, combinations: np.ndarray) -> CodedObservations:
+def _merge(
+    points: np.ndarray, kinds: np.ndarray, combinations: np.ndarray, deciding: int | None
+) -> CodedObservations:
     table = compress(Observations(np.column_stack([points, kinds]), np.ones(len(points))))
     places = np.ascontiguousarray(table.points[:, :-1])
-    return CodedObservations(places, table.weights, None, table.points[:, -1].astype(np.int64), combinations)
+    own = table.points[:, -1].astype(np.int64)
+    return CodedObservations(places, table.weights, None, own, combinations, deciding)
 
 
 def nothing_coded(place: np.ndarray, attributes: int) -> CodedObservations:
@@ -68,11 +81,11 @@ def nothing_coded(place: np.ndarray, attributes: int) -> CodedObservations:
     )
 
 
-def log_shares(mixture: MixedMixture, combinations: np.ndarray) -> np.ndarray:
-    """Compute Σ_a log θ_ka(c_a) for each component and combination, (K, M): a sum in the order of the attributes."""
+def log_shares(mixture: MixedMixture, combinations: np.ndarray, deciding: int | None = None) -> np.ndarray:
+    """Compute Σ_a log θ_ka(c_a) over the deciding attributes for each component and combination, (K, M), in order."""
     logs = np.log(side_by_side(mixture.shares))
     total = np.zeros((len(logs), len(combinations)))
-    for column in combinations.T:
+    for column in combinations.T[:deciding]:
         total += logs[:, column]
     return total
 

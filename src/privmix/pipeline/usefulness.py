@@ -118,9 +118,8 @@ def _table(domain: Domain, points: np.ndarray, codes: Codes, columns: Sequence[C
     """Return the table of these points and codes. Coordinates that a state replaces are missing."""
     values = domain.denormalise(points)
     settled = {axis.name: axis.settle(values[:, number]) for number, axis in enumerate(domain.axes)}
-    for number, state in domain.states.items():
-        if state.name in codes:
-            settled[domain.axes[number].name][codes[state.name] != 0] = np.nan
+    for name, state in domain.axis_states(codes).items():
+        settled[name][state != 0] = np.nan
     return Table(tuple(columns), {**settled, **codes})
 
 

@@ -263,7 +263,11 @@ def _synthetic(model: ReleasedModel) -> list[str]:
             f"{listing([f'`{name}`' for name in attributes])}: drawn from the released shares of each component. They "
             "depend on the coordinates and on each other only as far as the components tell them apart."
         )
-    states = [f"`{state.state_of}`" for state in model.domain.states.values() if state.name in model.shares]
+    states = [
+        f"`{model.domain.axes[number].name}`"
+        for number, state in model.domain.states.items()
+        if state.name in model.shares
+    ]
     if states:
         lines.append(
             f"{listing(states)}: blanks, and values with a share of their own, are drawn from the released shares of "

@@ -10,7 +10,7 @@ import numpy as np
 
 from privmix.artefacts.domain import Domain
 from privmix.catalog.entry import BOOLEAN
-from privmix.clean.normalisation import BLANK, axes_of_columns, axis_column, state_attribute
+from privmix.clean.normalisation import BLANK, axes_of_columns, axis_column, state_attributes
 from privmix.errors import UserError
 from privmix.mechanisms.base import Spec
 from privmix.release.folder import MODEL, Gaussians, ReleasedModel
@@ -88,18 +88,9 @@ def check_domain(model: ReleasedModel) -> None:
 
 def _check_attributes(domain: Domain) -> None:
     """Check the types of the attributes, and that the states are those of the coordinates."""
-    axes = {axis.name: axis for axis in domain.axes}
-    stated = [each for each in domain.attributes if each.state_of is not None]
-    states = [
-        state_attribute(axes[each.state_of], each.blank)
-        for each in stated
-        if each.state_of in axes and (each.blank or axes[each.state_of].atoms)
-    ]
-    plain = [each for each in domain.attributes if each.state_of is None]
+    plain = [each for each in domain.attributes if not each.state_of]
     if (
-        [*plain, *states] != list(domain.attributes)
-        or len({each.state_of for each in stated}) != len(stated)
-        or {axis.name for axis in domain.axes if axis.atoms} - {each.state_of for each in stated}
+        [*plain, *state_attributes(domain.axes)] != list(domain.attributes)
         or any(each.boolean and each.values[:2] != BOOLEAN for each in plain)
         or any(each.boolean and len(each.values) != 2 + each.blank for each in plain)
         or any(each.blank and each.values[-1] != BLANK for each in plain)

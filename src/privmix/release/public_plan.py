@@ -118,7 +118,7 @@ def _job(model: ReleasedModel) -> MechanismJob:
     _demand(model.choice_share is None or 0 < model.choice_share < 1, "choice_share")
     _demand(1 <= len(model.domain.axes) <= MOST_COORDINATES, "domain.axes")
     _demand(1 <= model.domain.rows <= 2**53, "domain.rows")
-    stated = [each.state_of for each in model.domain.attributes if each.state_of is not None]
+    stated = [name for each in model.domain.attributes for name in each.state_of]
     _demand(set(stated) <= {axis.name for axis in model.domain.axes}, "domain.attributes")
     _demand(len(set(stated)) == len(stated), "domain.attributes")
     _demand(1 <= model.domain.max_records_per_person <= MOST_RECORDS_PER_PERSON, "domain")

@@ -90,7 +90,7 @@ def _sample(
         made: Columns = {
             each.name: _texts(each, codes[each.name]) for each in domain.attributes if each.name in codes
         }
-        states = {each.state_of: codes[each.name] for each in domain.attributes if each.name in codes}
+        states = domain.axis_states(codes)
         for row, axis in enumerate(domain.axes):
             made[axis.name] = _cells(axis, values[:, row], states.get(axis.name))
         yield {name: made[name] for name in columns}

@@ -42,7 +42,9 @@ to S², and inner products only grow (`privacy.sensitivity.joint`). The iteratio
 there. It has no bias if a coordinate is missing at random given the others, or with `attributes: together`, given the
 component. All records are counted, so N stays public where it was. No split is by a state: half of its components would
 know nothing of the coordinate. On simulated records (K = 4, N = 50,000, ε = 1, half of them without a coordinate at
-random), such splits lost 0.07 nats in two dimensions and 0.03 in four.
+random), such splits lost 0.07 nats in two dimensions and 0.03 in four. States are counted like
+other attributes, but take no part in the responsibilities: with blanks that depend on a coordinate, they would move
+components to where the blanks are.
 
 When to use it: with about a thousand records or more per component, from one to about thirty dimensions. Nothing in it
 grows with the volume of the box. With few records, or at a small ε, the noise allows fewer components than requested,
@@ -98,9 +100,9 @@ ROUND = 3  # measurements in a round of search
 ROUNDS = 2
 EMPTY = 1.5  # deviations of a count; a component without records has about 1.1
 # A first split by an attribute needs this many components, and this Bhattacharyya distance of its halves: that of two
-# normal distributions of equal width, 1.1 standard deviations apart. On simulated records with many clusters and halves
-# at half this distance, such a split cost 0.36 nats per record of the coordinates.
-FEWEST_TO_CUT, FAR_APART = 4, 0.15
+# normal distributions of equal width, one standard deviation apart. On simulated records with many clusters and halves
+# at 0.09, such a split cost 0.36 nats per record of the coordinates.
+FEWEST_TO_CUT, FAR_APART = 4, 0.12
 WIDEST = 4  # components of the wide mixture per requested component
 SAMPLE = 20_000  # rows drawn from the wide mixture
 # Predicted nats per record that the noise of one iterate may cost:
@@ -160,12 +162,13 @@ class NoisyMoments(CentralMechanism):
         in one or two dimensions, 0.04 to 0.06 in three and 0.03 to 0.12 in five. The dependence of a coordinate on an
         attribute was 1.7 to 6 times as strong as with `after` in up to three dimensions.
         """
-        if not spec.domain.attributes or not self.attribute_share:
+        categories = [each for each in spec.domain.attributes if not each.state_of]
+        if not categories or not self.attribute_share:
             return False
         if self.attributes is not None:
             return self.attributes == "together"
         d = len(spec.domain.axes)
-        return sum(len(each.values) - 1 for each in spec.domain.attributes) <= d + d * (d + 1) // 2
+        return sum(len(each.values) - 1 for each in categories) <= d + d * (d + 1) // 2
 
     def table_share(self, spec: Spec) -> float:
         """Return the part of the budget for a table of attributes after the mixture."""
@@ -257,7 +260,8 @@ class NoisyMoments(CentralMechanism):
         if not len(view):
             return nothing_coded(spec.domain.lower, len(sizes))
         if absent is not None:
-            return observe_incomplete_codes(points, view.codes, sizes, absent)
+            deciding = sum(not each.state_of for each in spec.domain.attributes)  # states are the last
+            return observe_incomplete_codes(points, view.codes, sizes, absent, deciding)
         return observe_codes(points, view.codes, sizes)
 
     def scheme(self, spec: Spec) -> MomentScheme:
@@ -340,7 +344,7 @@ def _run_mixed_schedule(
     even = {
         each.name: np.full((1, len(each.values)), 1 / len(each.values)) for each in spec.domain.attributes
     }
-    waiting = [each.name for each in spec.domain.attributes if each.state_of is None]
+    waiting = [each.name for each in spec.domain.attributes if not each.state_of]
     spare, splits = plan.spare_splittings, 0
     trial = int(bool(waiting) and not spare and plan.n_components >= FEWEST_TO_CUT and plan.whole > 1)
     mixture = run(MixedMixture(_box(spec), even), plan.whole - trial, "whole").last

@@ -194,8 +194,8 @@ def mixed_vector(
     observations: Records, mixture: MixedMixture, shape: MomentScheme, *, exact: bool
 ) -> np.ndarray:
     """Return the weighted vector of records with attributes: the moments, then the counts of the values."""
-    combinations = _coded(_parts(observations)[0][1]).combinations
-    offsets = log_shares(mixture, combinations)
+    coded = _coded(_parts(observations)[0][1])
+    combinations, offsets = coded.combinations, log_shares(mixture, coded.combinations, coded.deciding)
     width = sum(table.shape[1] for table in mixture.shares.values())
     if exact:
         moments, by_kind = _exact_parts(observations, mixture.gaussians, shape, offsets)
