@@ -1,6 +1,6 @@
 """Compare the correlation and the standard deviations of private tables with those of their records.
 
-    python benchmarks/tables.py [--tables city nafld mpls_stops] [--epsilons 0.1 1] [--replicates 5]
+    python benchmarks/tables.py [--tables city nafld blanks mpls_stops] [--epsilons 0.1 1] [--replicates 5]
         [--components 10 40] [--attribute-shares 0.2 0.5] [--peers FOLDER --peer-python PATH]
 
 The records are `cases.city`: most of the public box is empty, so a few misplaced records change both. The synthetic
@@ -11,7 +11,12 @@ error minus one standard error is not above it.
 A second table is about categories: the correlation ratio of sex and height in synthetic rows of `cases.nafld`, as a
 part of that of the records, which all replicates share.
 
-A third table is about places and categories together: the total variation distance (TV) between the records of
+A third table is about all columns of the catalog's nafld, where weight, height and body mass index have blanks: the TV
+of each column between the records and synthetic rows in the types of the source. A column has at most 16 public bins
+(`evaluate.table`), and one more for blanks; "age, each year" has a bin for each year. "sex and height" is the kept part
+of their correlation ratio. "must" at ε = 1 is that no column is above 0.05.
+
+A fourth table is about places and categories together: the total variation distance (TV) between the records of
 mpls_stops and synthetic rows, on race by cell. The cells are a public grid of 15 by 9 over the public box: 1.33 km by
 1.31 km, or 1.75 km², the size of a neighbourhood (the city has 87 in 151 km²). "race given cell" is the mean TV of the
 race shares of a cell, weighted by its records: the distance of race by cell is at most this plus that of the cells. The
@@ -36,11 +41,13 @@ import numpy as np
 from cases import Case, city, nafld, of_catalog
 from peers import Peers
 
+from privmix.evaluate.table import Table
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, Spec, seeded_randomness
 from privmix.mechanisms.run import run
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
+from privmix.pipeline.usefulness import points_table, synthetic_table, table_columns
 from privmix.privacy.accounting import Budget
 
 DELTA = 1e-6
@@ -48,7 +55,8 @@ ROWS = 200_000  # synthetic rows, so that their own sampling does not show
 MECHANISMS = ("noisy_tree", "tree_then_moments", "noisy_moments", "non_private")
 MUST = {"correlation": 0.08, "deviations": 0.12}
 RATIO = 0.9  # must, of the correlation ratio
-TABLES = ("city", "nafld", "mpls_stops")
+COLUMN = 0.05  # must, of the total variation distance of each column
+TABLES = ("city", "nafld", "blanks", "mpls_stops")
 DISTANCES = ("race × cell", "cell", "race given cell", "race", "race × gender × problem")
 GRID = (15, 9)  # cells of mpls_stops, by latitude and by longitude
 
@@ -89,6 +97,58 @@ def print_categories(mechanisms: list[str], epsilons: list[float], replicates: i
                 kept.append(correlation_ratio(codes["male"], case.spec.inside(points)[:, 2]) / truth)
             error = np.std(kept, ddof=1) / np.sqrt(len(kept)) if len(kept) > 1 else 0.0
             print(f"| {name} | {epsilon:g} | {np.mean(kept):.3f} ± {error:.3f} |", flush=True)
+
+
+def column_shares(table: Table, name: str, *, width: float | None = None) -> np.ndarray:
+    """Return the share of each bin of a column, then that of blanks; `width` replaces the width of the bins."""
+    column = next(column for column in table.columns if column.name == name)
+    values, given = table.values[name], table.given(name)
+    if width is None:
+        counts = np.bincount(column.bin_numbers(values[given]), minlength=column.bins)
+    else:
+        edges = np.arange(column.lower - width / 2, column.upper + width, width)
+        counts = np.histogram(values[given], edges)[0]
+    return np.append(counts, (~given).sum()) / len(values)
+
+
+def column_distances(made: Table, real: Table) -> list[float]:
+    """Return the total variation distance of each column, of age by years, and the kept part of sex and height."""
+    names = [(column.name, None) for column in real.columns] + [("age", 1.0)]
+    found = [
+        float(np.abs(column_shares(made, n, width=w) - column_shares(real, n, width=w)).sum() / 2)
+        for n, w in names
+    ]
+    kept = []
+    for table in (made, real):
+        given = table.given("height")
+        kept.append(correlation_ratio(table.values["male"][given], table.values["height"][given]))
+    return [*found, kept[0] / kept[1]]
+
+
+def print_blanks(mechanisms: list[str], epsilons: list[float], replicates: int) -> None:
+    """Print the distances of the columns of a table with blanks."""
+    case = of_catalog("nafld", 10, relation="replace_one", seed=0)
+    domain = case.spec.domain
+    columns = table_columns(domain, {attribute.name for attribute in domain.attributes})
+    real = points_table(domain, case.records.points, case.records.codes, columns)
+    print(f"\n**nafld with blanks**: total variation distance of each column; must at ε = 1: {COLUMN}\n")
+    names = ["mechanism", "ε", *(column.name for column in columns), "age, each year", "sex and height"]
+    print("| " + " | ".join(names) + " |\n" + "|---" * len(names) + "|", flush=True)
+    for name, epsilon in product(mechanisms, epsilons):
+        if (registry.method_class(name).max_coordinates or 99) < len(domain.axes):
+            continue
+        found = []
+        for replicate in range(replicates):
+            rng = seeded_randomness(replicate, "blanks", name, epsilon)
+            release = run(registry.build(name, {}), case.records, case.spec, Budget(epsilon, DELTA), rng)
+            fitted = release.to_artefact(replicate, 0.0)
+            made = synthetic_table(domain, fitted, ROWS, columns, np.random.default_rng(replicate))
+            found.append(column_distances(made, real))
+        error = (
+            np.std(found, axis=0, ddof=1) / np.sqrt(len(found)) if replicates > 1 else np.zeros(len(found[0]))
+        )
+        cells = [f"{value:.3f} ± {own:.3f}" for value, own in zip(np.mean(found, axis=0), error, strict=True)]
+        print(f"| {name} | {epsilon:g} | " + " | ".join(cells) + " |", flush=True)
 
 
 def cells(points: np.ndarray, spec: Spec) -> np.ndarray:
@@ -242,6 +302,8 @@ def main() -> None:
         print_city(given.mechanisms, given.epsilons, given.replicates)
     if "nafld" in given.tables:
         print_categories(given.mechanisms, given.epsilons, given.replicates)
+    if "blanks" in given.tables:
+        print_blanks(given.mechanisms, given.epsilons, given.replicates)
     if "mpls_stops" in given.tables:
         print_stops(given, Peers(given.peer_python, given.peers / "synthesize.py") if given.peers else None)
 

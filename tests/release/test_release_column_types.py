@@ -89,7 +89,8 @@ def test_the_card_names_types_and_states(clinic):
     card = (clinic / "moments/MODEL_CARD.md").read_text()
     for phrase in (
         "Public bounds: 0 to 30", "Whole numbers.", "2020-01-01 to 2020-12-31", "Resolution: 1 day",
-        "Public values, in their order: none, some and much", "`weight is`", "given and blank", "`visits, seen, pain are`",
+        "Public values, in their order: none, some and much", "`weight is`", "given and blank",
+        "`visits, seen, pain are`",
         "blanks, and values with a share of their own",
     ):  # fmt: skip
         assert phrase in card, phrase

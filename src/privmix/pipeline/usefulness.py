@@ -98,7 +98,7 @@ def table_columns(domain: Domain, attributes: set[str]) -> tuple[Column, ...]:
 def record_table(clean: CleanData, rows: np.ndarray, columns: Sequence[Column]) -> Table:
     """Return the table of these records in original units."""
     codes = {name: values[rows] for name, values in clean.codes.items()}
-    return _table(clean.info.domain, clean.points[rows], codes, columns)
+    return points_table(clean.info.domain, clean.points[rows], codes, columns)
 
 
 def synthetic_table(
@@ -111,10 +111,10 @@ def synthetic_table(
     shares = {name: np.array(values) for name, values in fitted.shares.items()}
     smooth = Mixture(weights, means, covariances - np.diag(domain.rounding))
     points, codes = MixedMixture(smooth, shares).sample(rows, rng)
-    return _table(domain, points, codes, columns)
+    return points_table(domain, points, codes, columns)
 
 
-def _table(domain: Domain, points: np.ndarray, codes: Codes, columns: Sequence[Column]) -> Table:
+def points_table(domain: Domain, points: np.ndarray, codes: Codes, columns: Sequence[Column]) -> Table:
     """Return the table of these points and codes. Coordinates that a state replaces are missing."""
     values = domain.denormalise(points)
     settled = {axis.name: axis.settle(values[:, number]) for number, axis in enumerate(domain.axes)}
