@@ -294,6 +294,17 @@ def test_other_ratings_of_the_same_places_are_other_rows_unless_the_places_are_c
     assert two.overlaps(others)  # the same coordinates
 
 
+def test_a_changed_role_and_one_more_declared_column_from_another_file_is_a_limit(park):
+    _rated(park, FIVE)
+    before = _fingerprints(park, _roles("number"))
+    header, *rows = _table(park)
+    _write(park, [[*header, "dog"], *([*row, "big"] for row in rows)])
+    entry = _roles("category", values=FIVE)
+    dog = {"name": "dog", "description": "d", "type": "category", "values": ["big", "small"]}
+    assert not before.overlaps(_fingerprints(park, {**entry, "columns": [*entry["columns"], dog]}))
+    assert before.overlaps(_fingerprints(park, entry))
+
+
 def test_a_category_stored_as_a_number_or_time_in_parquet_is_the_same(park):
     _rated(park, ["1", "2", "3"])
     before = _fingerprints(park, _roles("category", values=FIVE))

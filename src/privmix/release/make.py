@@ -1,9 +1,9 @@
 """Make a release: run a mechanism once on all records, with exact noise, and replay the run before publishing.
 
-1. Rehearse: do everything with made-up records, in a folder that is deleted. Problems show up here, at no cost: a
-   mechanism that cannot work (too many coordinates, no δ), a full disk, text in the catalog entry that a release
-   must not hold. Public values determine the ledger of the rehearsal, so it states the cost of the run. The sizes of
-   its files show whether the disk has space for the release.
+1. Rehearse: do everything with made-up records, in a folder that is deleted. Its name contains `rehearsal`, because a
+   kill leaves it. Problems show up here, at no cost: a mechanism that cannot work (too many coordinates, no δ), a full
+   disk, text in the catalog entry that a release must not hold. Public values determine the ledger of the rehearsal,
+   so it states the cost of the run. The sizes of its files show whether the disk has space for the release.
 2. Account: write the largest cost of the release and the fingerprints of its records to disk, or refuse the release.
 3. Run: draw the noise once. A central run is recorded and replayed in memory; then the recording is discarded. For
    a local mechanism, other runs of the same randomizer on some of the records are replayed. A finding ends the
