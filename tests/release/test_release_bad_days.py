@@ -4,6 +4,7 @@ import copy
 import errno
 import json
 import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from privmix.pipeline.stages import release
 from privmix.privacy.exact import ExactNoise
 from privmix.release import make, verify
 from privmix.release import synthetic as rows
+from privmix.release.account import Account
 
 COMMON = ("release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "out")
 
@@ -29,6 +31,10 @@ def _nothing_in_place(park):
         (("--mechanism", "gird"), "did you mean 'grid'?"),
         (("--mechanism", "bare"), "is not private"),
         (("--epsilon", "-1"), "must be greater than 0"),
+        (("--epsilon", "1e-9"), "the request has ε = 1e-09 and δ = "),
+        (("--epsilon", "1e9"), "needs an ε from 0.0001 to 10000"),
+        (("--out", "/proc/self/x"), "/proc/self/x was not written, and nothing was spent"),
+        (("--out", "a" * 300), "File name too long"),
         (("--epsilon", "1.23456789"), "six digits"),
         (("--synthetic", "0"), "at least one synthetic row"),
         (("--configfile", "nowhere.yaml"), "does not exist"),
@@ -175,6 +181,46 @@ def test_a_full_disk_in_the_rehearsal_costs_nothing(park, capsys, monkeypatch, n
     assert "No space left" in park.refused(capsys, *COMMON)
     assert _nothing_in_place(park)
     assert park.lines == []
+
+
+@pytest.mark.parametrize("kilobytes", [0, 1, 4, 16])
+def test_a_limit_on_file_sizes_costs_nothing(park, capsys, kilobytes):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (kilobytes << 10, before[1]))
+    try:
+        said = park.refused(capsys, *COMMON)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "File too large" in said
+    assert "nothing was spent" in said
+    assert _nothing_in_place(park)
+    assert park.lines == []
+
+
+def test_an_account_that_cannot_be_written_draws_no_noise(park, capsys, monkeypatch):
+    drawn, original = [], make.run_central
+    monkeypatch.setattr(make, "run_central", lambda *arguments: drawn.append(1) or original(*arguments))
+    monkeypatch.setattr(Account, "_store", _full)
+    assert "out was not written, and no noise was drawn" in park.refused(capsys, *COMMON)
+    assert len(drawn) == 1  # the rehearsal
+    assert park.lines == []
+
+
+def test_a_release_that_cannot_get_its_name_counts_as_spent(park, capsys, monkeypatch):
+    monkeypatch.setattr(Path, "rename", _full)
+    assert "out was not written, and its noise counts as spent" in park.refused(capsys, *COMMON)
+    assert len(park.lines) == 2
+
+
+def test_only_the_folder_of_a_rehearsal_says_so_in_its_name(park, monkeypatch):
+    """A kill leaves this folder. It looks like a release, but its records are made up."""
+    names, original = [], make.signing.sign
+    monkeypatch.setattr(
+        make.signing, "sign", lambda place, key: names.append(place.name) or original(place, key)
+    )
+    park.release()
+    assert [name.split(".")[1:3] for name in names] == [["out", "rehearsal"], ["out", names[1].split(".")[2]]]
+    assert "rehearsal" not in names[1]
 
 
 def _usage(free):

@@ -208,6 +208,146 @@ def test_a_number_column_that_becomes_a_coordinate_overlaps(park):
     assert before.overlaps(_fingerprints(park, {**entry, "coordinates": ["a", "b", "c"]}))
 
 
+def _roles(kind: str, **more: object) -> dict:
+    """Return an entry with coordinates age and income, and a rating that has this type and role."""
+    places = [{**ENTRY["columns"][1], "name": name, "upper": 999} for name in ("age", "income")]
+    rating = {"name": "rating", "description": "d", "type": kind, **more}
+    if kind in ("number", "integer"):
+        rating = {**ENTRY["columns"][1], "name": "rating", "upper": 9, "resolution": 1, "type": kind}
+        rating.update(more)
+    used = [] if kind in ("category", "boolean") else ["rating"]
+    return {
+        **WITHOUT_IDS,
+        "columns": [*places, rating],
+        "coordinates": ["age", "income", *used],
+        "attributes": [] if used else ["rating"],
+    }
+
+
+def _rated(park: Park, ratings: list[str], *, reverse: bool = False) -> None:
+    rows = [[str(20 + number), str(7 * number % 90), ratings[number % len(ratings)]] for number in range(60)]
+    _write(park, [["age", "income", "rating"], *(rows[::-1] if reverse else rows)])
+
+
+FIVE = ["1", "2", "3", "4", "5"]
+DAYS = ["2017-01-31", "2018-02-03", "2019-12-24"]
+GRADES = ["low", "mid", "high"]
+SAME_COLUMN = {
+    "number and category": (("number", {}, FIVE), ("category", {"values": FIVE}, FIVE)),
+    "number in another notation": (
+        ("number", {}, FIVE),
+        ("category", {"values": ["1.0", "02", "3e0000", "+4", "5."]}, ["1.0", "02", "3e0000", "+4", "5."]),
+    ),
+    "integer and ordinal": (("integer", {}, FIVE), ("ordinal", {"values": FIVE}, FIVE)),
+    "ordinal and category": (
+        ("ordinal", {"values": GRADES}, GRADES),
+        ("category", {"values": ["High", "Low", "Mid"]}, ["Low", "Mid", "High"]),
+    ),
+    "ordinals in another order": (
+        ("ordinal", {"values": GRADES}, GRADES),
+        ("ordinal", {"values": GRADES[::-1]}, GRADES),
+    ),
+    "boolean and category": (
+        ("boolean", {}, ["true", "false"]),
+        ("category", {"values": ["true", "false"]}, ["true", "false"]),
+    ),
+    "boolean in another spelling": (("boolean", {}, ["yes", "no"]), ("integer", {}, ["1", "0"])),
+    "boolean and category in another spelling": (
+        ("boolean", {}, ["T", "F"]),
+        ("category", {"values": ["yes", "no"]}, ["yes", "no"]),
+    ),
+    "date and category": (
+        ("date", {"lower": "2000-01-01", "upper": "2030-01-01", "bound_reason": "r"}, DAYS),
+        ("category", {"values": DAYS}, DAYS),
+    ),
+    "atoms and category": (("integer", {"atoms": [1]}, FIVE), ("category", {"values": FIVE}, FIVE)),
+    "blanks": (
+        ("integer", {"missing": "model"}, [""]),
+        ("category", {"values": FIVE, "missing": "1"}, [""]),
+    ),
+    "dropped rows": (
+        ("integer", {}, ["x", "", "2"]),
+        ("category", {"values": ["x", "2"], "missing": "model"}, ["x", "", "2"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(("one", "other"), SAME_COLUMN.values(), ids=SAME_COLUMN.keys())
+def test_a_column_with_another_type_or_role_is_the_same(park, one, other, swapped):
+    found = []
+    for reverse, (kind, more, ratings) in enumerate((other, one) if swapped else (one, other)):
+        _rated(park, ratings, reverse=bool(reverse))
+        found.append(_fingerprints(park, _roles(kind, **more)))
+    assert found[0].overlaps(found[1])
+
+
+def test_other_ratings_of_the_same_places_are_other_rows_unless_the_places_are_coordinates(park):
+    _rated(park, FIVE)
+    three = _fingerprints(park, _roles("number"))
+    _rated(park, ["1", "2"], reverse=True)
+    two = _fingerprints(park, _roles("category", values=FIVE))
+    assert three.overlaps(two)  # some rows kept their rating
+    _rated(park, ["7"])
+    others = _fingerprints(park, _roles("category", values=["7", "8"]))
+    assert not three.overlaps(others)
+    assert two.overlaps(others)  # the same coordinates
+
+
+def test_a_changed_role_and_one_more_declared_column_from_another_file_is_a_limit(park):
+    _rated(park, FIVE)
+    before = _fingerprints(park, _roles("number"))
+    header, *rows = _table(park)
+    _write(park, [[*header, "dog"], *([*row, "big"] for row in rows)])
+    entry = _roles("category", values=FIVE)
+    dog = {"name": "dog", "description": "d", "type": "category", "values": ["big", "small"]}
+    assert not before.overlaps(_fingerprints(park, {**entry, "columns": [*entry["columns"], dog]}))
+    assert before.overlaps(_fingerprints(park, entry))
+
+
+def test_a_category_stored_as_a_number_or_time_in_parquet_is_the_same(park):
+    _rated(park, ["1", "2", "3"])
+    before = _fingerprints(park, _roles("category", values=FIVE))
+    table = pa.csv.read_csv(park.folder / "walks.csv")
+    stored = table.set_column(2, "rating", table["rating"].cast(pa.float64()))
+    pq.write_table(stored, park.folder / "walks.csv")
+    assert before.overlaps(_fingerprints(park, {**_roles("number"), "reader": {"format": "parquet"}}))
+    entry = {**_roles("category", values=FIVE), "reader": {"format": "parquet"}}
+    assert before.overlaps(_fingerprints(park, entry))
+    days = pa.array([17000 + number for number in range(60)], pa.int32()).cast(pa.date32())
+    for kind in (pa.date32(), pa.timestamp("us")):
+        pq.write_table(table.set_column(2, "rating", days.cast(kind)), park.folder / "walks.csv")
+        date = _roles("date", lower="2000-01-01", upper="2030-01-01", bound_reason="r")
+        category = _roles("category", values=["2017-01-31", "2018-02-03"])
+        found = [
+            _fingerprints(park, {**each, "reader": {"format": "parquet"}}).rows for each in (date, category)
+        ]
+        assert len(np.intersect1d(*found)) >= 60
+
+
+def test_the_ordinals_of_a_changed_clean_file_overlap(park):
+    _rated(park, GRADES)
+    entry = _roles("ordinal", values=GRADES)
+    before = _fingerprints(park, entry)
+    places = np.array([[20 + n, 7 * n % 90, n % 3] for n in range(60)], dtype=np.float64)
+    _rated(park, ["low"] * 59 + ["mid"])
+    _cells(park, lambda name, cell: str(float(cell) / 2 + 300) if name == "income" else cell)
+    path = park.folder / "walks.csv"
+    decoy = fingerprint_records(
+        path, file_sha256(path), Entry.model_validate({**ENTRY, **entry}), KEY, places
+    )
+    assert not before.overlaps(_fingerprints(park, entry))
+    assert before.overlaps(decoy)
+
+
+@pytest.mark.parametrize("text", ["low", "2017-02-30", "Ä", "1,5", "0x1"])
+def test_a_text_is_a_keyed_number_that_no_column_of_numbers_has(text):
+    one, other = (fingerprints.text_values(pa.array([text, text]), bytes([byte] * 32)) for byte in (1, 2))
+    assert one[0] == one[1] == np.float32(one[0])
+    assert 2.0**65 <= abs(one[0]) < 2.0**97
+    assert one[0] != other[0]
+
+
 def test_negative_zero_is_zero(park):
     _write(park, [["who", "east", "north", "dog"], ["a", "-0.0", "1", "no"]])
     before = _fingerprints(park, WITHOUT_IDS)
@@ -224,9 +364,10 @@ def test_ids_of_one_person_in_two_notations_count_together(park):
 
 def test_every_purpose_has_its_own_key():
     keys = {
-        fingerprints.derive_key(KEY, purpose, 16) for purpose in (b"persons", b"rows", b"files", b"chain")
+        fingerprints.derive_key(KEY, purpose, 16)
+        for purpose in (b"persons", b"rows", b"texts", b"files", b"chain")
     }
-    assert len(keys) == 4
+    assert len(keys) == 5
 
 
 def test_other_columns_of_the_same_file_overlap_also_without_ids(park):
@@ -294,6 +435,17 @@ def test_a_changed_file_does_not_reset_the_account(park, capsys, name):
     said = park.refused(capsys, "release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "two")
     assert "sum: ε = 2, δ = 0" in said
     assert not (park.folder / "two").exists()
+
+
+def test_a_column_that_changes_its_role_does_not_reset_the_account(park, capsys):
+    five = {"values": FIVE}
+    for out, entry in (("one", _roles("number")), ("two", _roles("category", **five))):
+        park.write(config=LIMIT, entry=entry)
+        _rated(park, FIVE, reverse=out == "two")
+        if out == "one":
+            park.release(out=out)
+    said = park.refused(capsys, "release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "two")
+    assert "sum: ε = 2, δ = 0" in said
 
 
 def test_another_dataset_of_the_same_records_shares_the_account(park, capsys):

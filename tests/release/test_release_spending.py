@@ -376,6 +376,19 @@ def test_a_request_for_nearby_places_is_told_its_own_epsilon(tmp_path):
     spend(1.5)
 
 
+def test_what_no_release_can_have_is_not_offered(tmp_path):
+    """0.1 is left for any two records, which is ε = 5e-6 for nearby places: less than a release may have."""
+    book, limit = _book(tmp_path), SpendingLimit(3.0, 0.0)
+    _spend(book, 2.9, limit=3.0)
+    with pytest.raises(
+        UserError, match=r"No ε fits .* for nearby places, because .* at least ε = 0\.0001\. Raise"
+    ):
+        book.begin(WHAT, replace(_cost(20_000.0), nearby=1.0), _rows(1), limit)
+    _spend(book, 0.09995, limit=3.0)
+    with pytest.raises(UserError, match=r"No ε fits .*\. Raise"):
+        _spend(book, 1.0, limit=3.0)
+
+
 def test_delta_is_limited_too(tmp_path):
     book = _book(tmp_path)
     _spend(book, 0.1, delta=7e-5)

@@ -73,15 +73,22 @@ def make(arguments: argparse.Namespace) -> None:
         seed=None,
     )
     where = plan.Job(arguments.dataset, arguments.mechanism, arguments.epsilon)
-    wanted = ReleasePaths(
-        entry=planned.entry_paths[arguments.dataset],
-        raw=Path(where.path(plan.RAW)),
-        clean=ensure_clean(planned, arguments.dataset),
-        output=arguments.out or Path(where.path(plan.RELEASE)),
-        synthetic=arguments.synthetic,
-        limit=SpendingLimit(settings.release.limit_epsilon, settings.release.limit_delta),
-    )
-    facts = release_dataset(job, wanted)
+    try:
+        wanted = ReleasePaths(
+            entry=planned.entry_paths[arguments.dataset],
+            raw=Path(where.path(plan.RAW)),
+            clean=ensure_clean(planned, arguments.dataset),
+            output=arguments.out or Path(where.path(plan.RELEASE)),
+            synthetic=arguments.synthetic,
+            limit=SpendingLimit(settings.release.limit_epsilon, settings.release.limit_delta),
+        )
+        facts = release_dataset(job, wanted)
+    except OSError as error:  # before the release; `make_release` reports its own
+        file = f" ({error.filename})" if error.filename else ""
+        raise UserError(
+            f"{error.strerror or error}{file}; nothing was released, and nothing was spent. Free space or fix the "
+            "permissions, then run again."
+        ) from error
     terminal.print_success(f"Released {arguments.dataset}; the release passed all checks of privmix verify.")
     terminal.print_fields(facts)
     signer = signing.check_signature(wanted.output)

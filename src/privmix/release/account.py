@@ -4,7 +4,8 @@
 fingerprints for each set of records. Only their owner can read them. Each line has a keyed hash (HMAC-SHA256) of itself
 and the hash of the line before it, so without the key no line can be changed, added or moved. `data/.spending-head` has
 the number of lines and a keyed hash of it and of the last line, so a missing last line or an older copy of the folder
-is noticed. This finds mistakes and edits by hand. Whoever can read the key can still forge the account.
+is noticed. An older head alone is not: a killed release leaves one too, and no sum depends on it. This finds mistakes
+and edits by hand. Whoever can read the key can still forge the account.
 """
 
 import contextlib
@@ -33,17 +34,18 @@ HEAD = Path("data/.spending-head")
 WRITTEN = ".written"  # suffix of a fingerprint file before its line is on the disk
 
 LIMITS = (
-    "It adds up the releases of one project folder that share a person id or the numbers of a record, for one replaced "
+    "It adds up the releases of one project folder that share a person id or the values of a record, for one replaced "
     "record or person, and refuses a release above the limit that the curator has set.",
     "It does not notice models that were fitted without `privmix release`, releases on another machine or in another "
     "copy of the project, or account files that are deleted together, replaced by older copies together or forged with "
     "their key.",
-    "If no person id stayed the same, it takes records with changed values (rounded, moved, in other units), or with "
-    "other columns from another file, for new ones.",
+    "If no person id stayed the same, it takes records for new ones if their values were changed (rounded, moved, in "
+    "other units), or if another file has them with fewer, more or other declared columns, unless the coordinates or "
+    "all number columns are the same.",
     "Copies of a record within one file count as one record, unless person ids show whose they are.",
     "If only some releases have person ids, or they use different ids for the same persons, the sum per person can be "
     "too small.",
-    "It charges too much if different records have the same numbers, different persons have the same id, persons have "
+    "It charges too much if different records have the same values, different persons have the same id, persons have "
     "more records in one release than in another, or a release shares different records with each of several others.",
 )
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from privmix.privacy.composition import ROUNDING, group_cost
+from privmix.release.public_plan import LEAST_EPSILON
 
 DOUBLE = "add_remove counts double"
 
@@ -154,7 +155,7 @@ def statements(earlier: Sequence[Cost], new: Cost) -> list[Statement]:
 
 
 def largest_request(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit) -> float:
-    """Return the largest ε, rounded down to four digits, at which the new release fits; 0 if none does."""
+    """Return the largest ε that a user may give, rounded down to four digits, or 0 if no release fits."""
 
     def fits(epsilon: float) -> bool:
         return all(each.fits(limit) for each in statements(earlier, replace(new, epsilon=epsilon)))
@@ -166,7 +167,10 @@ def largest_request(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit) ->
             low, high = (middle, high) if fits(middle) else (low, middle)
         high = low
     rounded = _round_down(high * (1 + ROUNDING))
-    return rounded if rounded > ROUNDING * limit.epsilon and fits(rounded) else 0.0
+    if not fits(rounded):
+        return 0.0
+    asked = rounded if new.nearby is None else _round_down(rounded * new.nearby / new.epsilon)
+    return asked if asked >= LEAST_EPSILON else 0.0
 
 
 def _round_down(value: float) -> float:
@@ -187,8 +191,9 @@ def describe_largest(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit) -
     most = largest_request(earlier, new, limit)
     if new.nearby is not None:
         what += " for nearby places"
-        most = _round_down(most * new.nearby / new.epsilon)
-    return f"{what} may be at most ε = {number(most)}" if most else f"no ε fits for {what}"
+    if most:
+        return f"{what} may be at most ε = {number(most)}"
+    return f"no ε fits for {what}, because a release needs at least ε = {number(LEAST_EPSILON)}"
 
 
 def refusal(earlier: Sequence[Cost], new: Cost, limit: SpendingLimit, where: str) -> str:

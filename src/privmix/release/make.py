@@ -1,9 +1,9 @@
 """Make a release: run a mechanism once on all records, with exact noise, and replay the run before publishing.
 
-1. Rehearse: do everything with made-up records, in a folder that is deleted. Problems show up here, at no cost: a
-   mechanism that cannot work (too many coordinates, no δ), a full disk, text in the catalog entry that a release
-   must not hold. Public values determine the ledger of the rehearsal, so it states the cost of the run. The sizes of
-   its files show whether the disk has space for the release.
+1. Rehearse: do everything with made-up records, in a folder that is deleted. Its name contains `rehearsal`, because a
+   kill leaves it. Problems show up here, at no cost: a mechanism that cannot work (too many coordinates, no δ), a full
+   disk, text in the catalog entry that a release must not hold. Public values determine the ledger of the rehearsal,
+   so it states the cost of the run. The sizes of its files show whether the disk has space for the release.
 2. Account: write the largest cost of the release and the fingerprints of its records to disk, or refuse the release.
 3. Run: draw the noise once. A central run is recorded and replayed in memory; then the recording is discarded. For
    a local mechanism, other runs of the same randomizer on some of the records are replayed. A finding ends the
@@ -60,6 +60,7 @@ from privmix.release.folder import (
     ReleasedModel,
     checksums,
 )
+from privmix.release.public_plan import LEAST_EPSILON, MOST_DELTA, MOST_EPSILON
 from privmix.release.traces import check_own_names
 
 REHEARSAL_RECORDS = 64  # made-up records
@@ -147,27 +148,41 @@ def make_release(
         raise UserError(
             f"{order.job.name} is not private, so its model must not be published; choose a mechanism that spends ε."
         )
-    folder.check_free(target)
-    with folder.scratch_folder(target) as place:
-        few = replace(order, rows=min(order.rows, REHEARSAL_RECORDS))
-        once = Ed25519PrivateKey.generate()
-        rehearsal, _ = _make_folder(few, rehearsal_records(order), place, once, rehearsal=True)
-        needed = folder.estimate_bytes(place, order.rows / few.rows, len(records) / REHEARSAL_RECORDS)
-    folder.check_space(target.parent, needed)
-    folder.check_space(account.folder, folder.LEAST_SPACE)
-    with folder.place_folder(target) as place:
-        cost = _largest_cost(order, rehearsal, fingerprints)
-        booking = account.begin(_account_entry(order), cost, fingerprints, limit)
-        try:
+    _check_budget(order)
+    spent = "nothing was spent"
+    try:
+        folder.check_free(target)
+        with folder.scratch_folder(target.with_name(f"{target.name}.rehearsal")) as place:
+            few = replace(order, rows=min(order.rows, REHEARSAL_RECORDS))
+            once = Ed25519PrivateKey.generate()
+            rehearsal, _ = _make_folder(few, rehearsal_records(order), place, once, rehearsal=True)
+            needed = folder.estimate_bytes(place, order.rows / few.rows, len(records) / REHEARSAL_RECORDS)
+        folder.check_space(target.parent, needed)
+        folder.check_space(account.folder, folder.LEAST_SPACE)
+        with folder.place_folder(target) as place:
+            cost = _largest_cost(order, rehearsal, fingerprints)
+            spent = "no noise was drawn"
+            booking = account.begin(_account_entry(order), cost, fingerprints, limit)
+            spent = "its noise counts as spent"
             _, model = _make_folder(order, records, place, key)
             account.finish(booking, _epsilon_anywhere(model.privacy), model.privacy.delta)
             _refuse_overspending(booking.cost, model.privacy)
-        except OSError as error:
-            raise UserError(
-                f"{error.strerror}: no release was written, but its noise was drawn and counts as spent. Free space "
-                "or fix the permissions before you release again."
-            ) from error
+    except OSError as error:
+        raise UserError(
+            f"{error.strerror or error}: {target} was not written, and {spent}. Choose another folder, free space or "
+            "fix the permissions before you release again."
+        ) from error
     return model, booking
+
+
+def _check_budget(order: ReleaseOrder) -> None:
+    """Refuse a budget that `privmix verify` would refuse."""
+    epsilon, delta = order.job.budget.epsilon, order.job.budget.delta
+    if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and 0 <= delta <= MOST_DELTA):
+        raise UserError(
+            f"a release needs an ε from {LEAST_EPSILON:g} to {MOST_EPSILON:g} and a δ of at most {MOST_DELTA:g}, but "
+            f"the request has ε = {epsilon:g} and δ = {delta:g}; change --epsilon, or delta in the configuration."
+        )
 
 
 def _make_folder(
