@@ -87,9 +87,9 @@ def test_the_public_domain_of_every_type(tmp_path):
 
 
 def test_values_settle_on_their_lattice_inside_the_bounds(tmp_path):
-    """Rounding after clipping, or clipping to the box of the cells, would leave the bounds."""
+    """Rounding after clipping, or clipping to the box of the cells, would leave the bounds. 0 is an atom."""
     visits, seen, _, weight = read(tmp_path, GOOD)[0].domain.axes
-    assert visits.settle(np.array([-7, -0.5, 0.4, 0.6, 30.49, 30.5, 99])).tolist() == [0, 0, 0, 1, 30, 30, 30]
+    assert visits.settle(np.array([-7, -0.5, 0.4, 0.6, 30.49, 30.5, 99])).tolist() == [1, 1, 1, 1, 30, 30, 30]
     assert seen.settle(np.array([seen.upper + 3]))[0] == seen.values[1]
     assert weight.settle(np.array([29.0, 80.25, 999])).tolist() == [30, 80.25, 200]
 

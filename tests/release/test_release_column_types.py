@@ -79,8 +79,8 @@ def test_blanks_and_atoms_are_in_the_company_of_their_values(clinic):
     made = pd.read_csv(clinic / "moments/synthetic.csv")
     for table in (raw, made):
         table["blank"] = table["weight"].isna()
-    assert made["blank"].mean() == pytest.approx(raw["blank"].mean(), abs=0.05)
-    assert (made["visits"] == 0).mean() == pytest.approx((raw["visits"] == 0).mean(), abs=0.05)
+    assert made["blank"].mean() == pytest.approx(raw["blank"].mean(), abs=0.08)
+    assert (made["visits"] == 0).mean() == pytest.approx((raw["visits"] == 0).mean(), abs=0.1)
     gap = [table.groupby("smokes")["blank"].mean().diff().iloc[-1] for table in (raw, made)]
     assert gap[1] > 0.6 * gap[0] > 0.3
 

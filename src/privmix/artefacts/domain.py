@@ -43,9 +43,18 @@ class Axis(Artefact):
         return self.lower + half, self.upper - half
 
     def settle(self, coordinates: np.ndarray) -> np.ndarray:
-        """Return the value for each coordinate in the column's unit: on the lattice, and within the bounds."""
-        values = coordinates if self.step is None else np.floor(coordinates + 0.5)
-        return np.clip(values, *self.values)
+        """Return the value for each coordinate in the column's unit: on the lattice, and within the bounds.
+
+        On a lattice, an atom at a bound is no value of a coordinate: the next value is the least or the largest.
+        """
+        least, most = self.values
+        if self.step is None:
+            return np.clip(coordinates, least, most)
+        while least in self.atoms and least < most:
+            least += self.step
+        while most in self.atoms and least < most:
+            most -= self.step
+        return np.clip(np.floor(coordinates + 0.5), least, most)
 
     @property
     def narrowest(self) -> float:
