@@ -56,7 +56,7 @@ from privmix.privacy.oracles import (
     SubsetSelection,
 )
 from privmix.privacy.oracles.survey import SurveyOracle, row_type, unpack_reports
-from privmix.release.closed_files import check_footer, is_same_file, open_parquet
+from privmix.release.closed_files import check_footer, check_json, is_same_file, open_parquet
 from privmix.release.derived_values import report_remarks
 from privmix.release.folder import MOST_BYTES, REPORTS, ReleasedModel
 from privmix.release.noise_evidence import RARE, Noisy, check_noise
@@ -160,7 +160,9 @@ def _check_seal(path: Path, file: pq.ParquetFile) -> None:
 
 def _read_info(file: pq.ParquetFile, model: ReleasedModel, plan: PublicPlan, rows: int) -> PrivateInfo:
     """Return the metadata. All but the questions of later rounds follow from the model."""
-    text = file.metadata.metadata[METADATA_KEY].decode("utf-8", errors="replace")
+    content = file.metadata.metadata[METADATA_KEY]
+    check_json(content, f"the metadata of {REPORTS}")
+    text = content.decode("utf-8")
     try:
         info = PrivateInfo.model_validate_json(text)
     except ValidationError as error:

@@ -41,6 +41,7 @@ from privmix.release.derived_values import check_mixture, check_notes, check_sha
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
+    COMMON_FILES,
     MODEL,
     MOST_BYTES,
     PAGE,
@@ -136,13 +137,16 @@ def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give a folder that `privmix release` has written.")
     _check_listing(folder)
-    model = read_release(folder)
-    _check_files(folder, model)
+    names = _check_files(folder)
     signed_by = signing.check_signature(folder)
     if trusted is not None and signed_by != trusted:
         raise UserError(
             f"{folder} is signed by {signed_by}, not by {trusted}: it does not come from the signer that you trust."
         )
+    model = read_release(folder)
+    if model.local != (REPORTS in names):
+        said = "is missing; get the release again" if model.local else "is not part of the release; remove it"
+        raise UserError(f"{folder / REPORTS} {said}.")
     _check_form(folder, model)
     plan = make_plan(model)
     _check_ledger(model, plan)
@@ -193,22 +197,31 @@ def _check_listing(folder: Path) -> None:
         check_regular(entry, MOST_BYTES[entry.name])
 
 
-def _check_files(folder: Path, model: ReleasedModel) -> None:
+def _check_files(folder: Path) -> tuple[str, ...]:
+    """Check all files against the checksums, before any of them is parsed. Return their names."""
     if not (folder / CHECKSUMS).is_file():
         raise UserError(f"{folder} has no file {CHECKSUMS}; the release is incomplete, get it again.")
-    for name in (*model.files, SIGNATURE):
+    stated = read_text(folder / CHECKSUMS, MOST_BYTES[CHECKSUMS]).splitlines(keepends=True)
+    with_reports = any(line.endswith(f"  {REPORTS}\n") for line in stated)
+    names = (*COMMON_FILES, *((REPORTS,) if with_reports else ()))
+    for name in names:
         if not (folder / name).is_file():
             raise UserError(f"{folder / name} is missing; get the release again.")
-    if not model.local and (folder / REPORTS).exists():
+    if not (folder / SIGNATURE).is_file():
+        raise UserError(
+            f"{folder / SIGNATURE} is missing; get the release again. A release of format 1 has none: check it with "
+            "the version of Privmix that made it."
+        )
+    if not with_reports and (folder / REPORTS).exists():
         raise UserError(f"{folder / REPORTS} is not part of the release; remove it.")
-    stated = read_text(folder / CHECKSUMS, MOST_BYTES[CHECKSUMS]).splitlines(keepends=True)
-    expected = checksums(folder, model.files).splitlines(keepends=True)
+    expected = checksums(folder, names).splitlines(keepends=True)
     for line in expected:
         if line not in stated:
             name = line.split("  ", 1)[1].strip()
             raise UserError(f"{folder / name} was changed: its checksum differs; get the release again.")
     if stated != expected:
         raise UserError(f"{folder / CHECKSUMS} lists more than the files of the release; get it again.")
+    return names
 
 
 def _check_form(folder: Path, model: ReleasedModel) -> None:
