@@ -1,6 +1,7 @@
-"""Files with one allowed form: regular files of limited size, plain JSON, and Parquet without room for anything else.
+"""Files with one allowed form: regular files of limited size, and Parquet without room for anything else.
 
-A folder may come from an enemy. Nothing here follows a link, and nothing reads more than a stated number of bytes.
+A folder may come from an enemy. Nothing here follows a link, and nothing reads more than a stated number of bytes, or
+takes JSON with more than a stated number of values.
 """
 
 import json
@@ -111,6 +112,11 @@ def _count_values(value: Any) -> tuple[int, int]:
     return objects, values
 
 
+def open_source(path: Path) -> pa.OSFile:
+    """Open a file for pyarrow, which takes a name that is not UTF-8 only as bytes."""
+    return pa.OSFile(os.fsencode(path))
+
+
 def check_footer(path: Path) -> None:
     """Refuse a Parquet file with a footer that would take long to read."""
     with path.open("rb") as stream:
@@ -128,7 +134,7 @@ def open_parquet(
     check_footer(path)
     try:
         file = pq.ParquetFile(
-            path, thrift_string_size_limit=MOST_FOOTER, thrift_container_size_limit=MOST_FOOTER
+            open_source(path), thrift_string_size_limit=MOST_FOOTER, thrift_container_size_limit=MOST_FOOTER
         )
         footer = file.metadata
         schema = file.schema_arrow

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
-from pydantic import FailFast, Field, ValidationError
+from pydantic import FailFast, Field, ValidationError, ValidationInfo, field_validator
 
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import Proportion
@@ -44,7 +44,17 @@ MOST_BYTES = {
     SYNTHETIC_PARQUET: 4096 * MEBIBYTE,
     REPORTS: 4096 * MEBIBYTE,
 }
-MEASURED = ("original", "normalised", "shares", "transcript", "proportions")  # keys of the parts with many numbers
+MEASURED = (
+    "original",
+    "normalised",
+    "shares",
+    "transcript",
+    "proportions",
+)  # keys of the parts with many numbers
+
+UNROUNDED = 1e-9  # distance of a sum of shares from 1
+ROUND_UP = 1e-4  # units: a number that is this near to the next unit is this unit
+DECIMALS, LOCAL_DECIMALS = 6, 5  # of shares: sums over many reports differ more between machines
 
 # Lists whose types are checked up to the first error: the messages of all errors of a forged file fill the memory.
 Numbers = Annotated[list[float], FailFast()]
@@ -122,6 +132,16 @@ class ReleasedModel(Artefact):
     notes: list[str]
     synthetic: Synthetic
 
+    @field_validator("shares")
+    @classmethod
+    def _round_shares(cls, shares: dict[str, Table], info: ValidationInfo) -> dict[str, Table]:
+        """Round shares, so that no digit is free. A text with more digits is not the one that Privmix writes."""
+        privacy = info.data.get("privacy")
+        local = privacy is not None and privacy.randomises_records
+        return {
+            name: round_shares(rows, LOCAL_DECIMALS if local else DECIMALS) for name, rows in shares.items()
+        }
+
     @property
     def local(self) -> bool:
         """Whether the reports of the records are part of the release."""
@@ -131,6 +151,24 @@ class ReleasedModel(Artefact):
     def files(self) -> tuple[str, ...]:
         """All files of the folder except the checksums and the signature."""
         return (*COMMON_FILES, *((REPORTS,) if self.local else ()))
+
+
+def round_shares(rows: Table, decimals: int) -> Table:
+    """Return distributions with this many decimals that still add up to 1, each share up to one unit away.
+
+    All shares are rounded down, and those with the largest rest get one unit more. A row that is no distribution, which
+    `verify` refuses, stays as it is.
+    """
+    return [_round_row(np.array(row, dtype=np.float64), 10**decimals) for row in rows]
+
+
+def _round_row(row: np.ndarray, units: int) -> list[float]:
+    if not np.isfinite(row).all() or (row < 0).any() or abs(row.sum() - 1) > UNROUNDED:
+        return list(map(float, row))
+    whole = np.floor(row * units + ROUND_UP)
+    left = units - int(whole.sum())
+    whole[np.argsort(whole - row * units, kind="stable")[:left]] += 1
+    return list(map(float, whole / units))
 
 
 def read_release(folder: Path) -> ReleasedModel:

@@ -35,7 +35,7 @@ from privmix.privacy.accounting import (
     nearby_events,
 )
 from privmix.privacy.ledger import from_rows, to_rows
-from privmix.release import card, page, second_accountant, signing, synthetic
+from privmix.release import card, page, second_accountant, signing, summary, synthetic
 from privmix.release.closed_files import check_regular, is_same_file, open_parquet, read_text
 from privmix.release.derived_values import check_mixture, check_notes, check_shares
 from privmix.release.folder import (
@@ -112,8 +112,8 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # hostile numbers overflow
             return _inspect(Path(folder), trusted, rehearsal)
-    except UserError:
-        raise
+    except UserError as error:
+        raise UserError(_join_blanks(str(error), str(Path(folder)))) from error
     except OSError as error:
         raise UserError(
             f"{folder} cannot be read ({error.strerror or 'damaged file'}); get the release again."
@@ -130,6 +130,11 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
         raise UserError(
             f"{folder} holds values that no release has ({type(error).__name__}); do not publish it."
         ) from error
+
+
+def _join_blanks(sentence: str, folder: str) -> str:
+    """Replace runs of blanks in texts of a release, which could look like a line of their own on a terminal."""
+    return folder.join(summary.join_blanks(part) for part in sentence.split(folder))
 
 
 def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
@@ -199,6 +204,7 @@ def _check_listing(folder: Path) -> None:
 
 def _check_files(folder: Path) -> tuple[str, ...]:
     """Check all files against the checksums, before any of them is parsed. Return their names."""
+    check_regular(folder / MODEL, MOST_BYTES[MODEL])
     if not (folder / CHECKSUMS).is_file():
         raise UserError(f"{folder} has no file {CHECKSUMS}; the release is incomplete, get it again.")
     stated = read_text(folder / CHECKSUMS, MOST_BYTES[CHECKSUMS]).splitlines(keepends=True)
@@ -403,7 +409,7 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
         f"The ledger is the one that {model.method} has by its public plan at this budget.",
         "The ledger adds up to the claim, and the claim is within the budget.",
         f"A second accountant ({second_accountant.NAME}) finds no larger ε.",
-        "The transcript and the notes have the form that the plan demands.",
+        "The transcript has the form that the plan demands, and the notes are sentences of the mechanism.",
         "The model card and the page with its picture are those that model.json gives.",
         "The synthetic rows are drawn from the model with the published seed; CSV and Parquet hold the same rows.",
         "No path of a machine and no time of day was found in the texts.",
@@ -423,7 +429,9 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
     table = any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger)
     if model.shares and (table or mixture or model.local):
         found.insert(
-            6, f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}."
+            6,
+            f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}, up to one "
+            "unit of their last digit.",
         )
     if mixture:
         found.insert(6, "The mixture follows from the transcript.")
@@ -439,6 +447,14 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
             f"Not checked: {free[model.method]} in the transcript; a random search or draw made them, so only their "
             "form was checked."
         )
+    found.append(
+        "Not checked: notes on the course of a random search (EM stopped early; components that are empty, narrow, or "
+        "were moved or narrowed), of which only the form was checked."
+    )
+    found.append(
+        "Not checked: attributes that a file system keeps beside the contents of files, such as times, owners and "
+        "extended attributes. A copy of the contents leaves them behind."
+    )
     found.append(
         "Not checked, because a folder cannot show it: that the noise was really drawn and independent (invented "
         "numbers that pass the tests look the same), that the records are those of the stated unit, and that public "
