@@ -10,8 +10,11 @@ import os
 import re
 import shutil
 import struct
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +33,8 @@ from privmix.errors import UserError
 from privmix.mechanisms.base import Records, Spec, seeded_randomness
 from privmix.mechanisms.run import run
 from privmix.privacy.accounting import Budget
-from privmix.release import make, page, pictures, signing, synthetic, verify
+from privmix.release import closed_files, make, page, pictures, report_files, signing, synthetic, verify
+from privmix.release import folder as folder_form
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
@@ -319,6 +323,63 @@ def _many_steps(model):
     model["parameters"]["iterations"] = 10**12
 
 
+def _with_values(*values):
+    def edit(model):
+        attribute = model["domain"]["attributes"][0]
+        attribute["values"] = list(values)
+        model["shares"]["dog"] = [[1.0, *[0.0] * (len(values) - 1)] for _ in model["shares"]["dog"]]
+
+    return edit
+
+
+def _bomb(**parts):
+    """Write a few megabytes of values of the wrong type."""
+
+    def forge(folder):
+        content = json.loads((folder / MODEL).read_text())
+        for path, value in parts.items():
+            *outer, last = path.split("__")
+            place = content
+            for key in outer:
+                place = place[key]
+            place[last] = value
+        (folder / MODEL).write_text(json.dumps(content, separators=(",", ":")))
+
+    return forge
+
+
+BOMBS = {
+    "axes": _bomb(domain__axes=[{}] * 2_000_000),
+    "fewer axes": _bomb(domain__axes=[{}] * 19_000),
+    "values of an attribute": _bomb(domain__attributes=[{"values": [0] * 190_000}]),
+    "proportions": _bomb(proportions=[0] * 4_900_000),
+    "shares": _bomb(shares={"dog": [[0]] * 900_000}),
+    "keys of shares": _bomb(shares={str(number): [["x"]] for number in range(10_000)}),
+    "entries of the transcript": _bomb(transcript=[[[]]] * 300_000),
+    "numbers of the transcript": _bomb(transcript=[{"counts": [0.5] * 4_900_000}]),
+}
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+from privmix.errors import UserError
+from privmix.release import verify
+try:
+    verify.verify(Path(sys.argv[1]), *sys.argv[2:])
+except UserError as error:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, str(error)[:300])
+"""
+
+
+def _more_digits(folder):
+    """Hide a record behind the last digit of a share. The rest of the text stays as Privmix writes it."""
+    text = (folder / MODEL).read_text()
+    row = json.loads(text)["shares"]["dog"][0]
+    before = '"shares": {\n  "dog": [\n   [\n    ' + repr(row[0])
+    assert text.count(before) == 1
+    (folder / MODEL).write_text(text.replace(before, before.replace(repr(row[0]), repr(row[0] + 4.17e-10))))
+
+
 FORGERIES = {
     # The claim and the ledger.
     "half of ε in claim, ledger, budget and card": ("grid", rebuilt(_halve_epsilon), "a grid of"),
@@ -374,7 +435,22 @@ FORGERIES = {
     "other shares of an attribute": (
         "response", rebuilt(_other_share), "do not follow from",
     ),
+    # Values that no column has.
+    "a value twice": ("grid", rebuilt(_with_values("no", "no")), "types of the columns"),
+    "values without letters": ("grid", rebuilt(_with_values("", " ")), "types of the columns"),
+    "one value": ("grid", rebuilt(_with_values("no")), "types of the columns"),
+    "a column without a name": (
+        "grid", edited(lambda m: m["synthetic"]["left_out"].append("")), "without letters",
+    ),
     # Room for records in model.json.
+    "records in digits of shares": ("grid", _more_digits, "written as"),
+    "records in digits of shares of reports": ("response", _more_digits, "written as"),
+    "a note that the reports do not support": (
+        "response",
+        rebuilt(lambda m: m["notes"].insert(0, "No part of the public box stands out from the noise: the mixture is "
+        "mostly noise.")),
+        "notes in model.json do not follow",
+    ),
     "records in the transcript": (
         "moments", edited(lambda m: m["transcript"][0].update(rows=SECRETS)), "the transcript is not",
     ),
@@ -651,6 +727,80 @@ def test_a_hostile_folder_needs_little_memory(forged, name):
         assert tracemalloc.get_traced_memory()[1] < 200e6
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_values_of_the_wrong_type_need_little_memory(forged, name):
+    folder = forged("grid", BOMBS[name])
+    done = subprocess.run([sys.executable, "-c", PEAK, folder], capture_output=True, text=True, timeout=120)
+    assert int(done.stdout.split()[0]) < 1000, done.stdout + done.stderr
+
+
+def test_the_metadata_of_reports_have_few_values():
+    content = json.dumps({"domain": {"axes": [{}] * 100_000}}).encode()
+    with pytest.raises(UserError, match="100,002 objects"):
+        closed_files.check_json(content, "the metadata of reports")
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": ' + "[" * 100_000, "{", "\udcff"])
+def test_other_json_is_refused(text):
+    with pytest.raises(UserError, match=r"a key occurs twice|cannot be read as JSON"):
+        closed_files.check_json(text.encode(errors="surrogateescape"), MODEL)
+
+
+def test_a_local_model_whose_shares_take_long_is_refused_at_once(originals):
+    model = read_release(originals[0]["response"])
+    own = SimpleNamespace(attribute_epsilon=1.0)
+    report_files.check_work(300, model, own)
+    wide = model.model_copy(update={"normalised": SimpleNamespace(weights=[1 / 3000] * 3000)})
+    with pytest.raises(UserError, match="would take too long"):
+        report_files.check_work(300, wide, own)
+    with pytest.raises(UserError, match="would take too long"):
+        report_files.check_work(10**12, model, own)
+    report_files.check_work(10**12, wide, SimpleNamespace(attribute_epsilon=0.0))
+
+
+def test_shares_are_rounded_and_add_up_to_one():
+    rng = np.random.default_rng(3)
+    for size in (1, 2, 7, 300):
+        for decimals in (5, 6):
+            rows = rng.dirichlet(np.full(size, 0.1), 50)
+            rounded = np.array(folder_form.round_shares(rows.tolist(), decimals))
+            assert np.allclose(rounded.sum(axis=1), 1, rtol=0, atol=1e-12)
+            assert np.abs(rounded - rows).max() < 1.01 * 10.0**-decimals
+            assert folder_form.round_shares(rounded.tolist(), decimals) == rounded.tolist()
+            assert all(len(str(round(each * 10**decimals, 3))) < 11 for each in rounded.ravel())
+
+
+def test_a_name_cannot_print_a_line_of_its_own(forged, capsys):
+    title = "Walks" + " " * 200 + "✓ signed by the curator"
+    folder = forged("grid", rebuilt(lambda m: m["domain"].update(title=title)))
+    cli.main(["verify", str(folder)])
+    assert "Walks ✓ signed" in " ".join(capsys.readouterr().out.split("\n"))
+
+
+def test_verify_prints_on_a_terminal_without_unicode(originals):
+    command = [sys.executable, "-m", "privmix.cli", "verify", originals[0]["grid"]]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "internally consistent" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="names of files are UTF-8 there")
+@pytest.mark.parametrize("kind", ["grid", "response"])
+def test_a_folder_whose_name_is_not_utf8_passes(originals, tmp_path, kind, capsys):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    shutil.copytree(originals[0][kind], folder)
+    cli.main(["verify", str(folder)])
+    assert "internally consistent" in capsys.readouterr().out
+
+
+def test_with_a_signer_nothing_is_parsed_before_the_signature(originals, forged, monkeypatch):
+    folder = forged("grid", BOMBS["fewer axes"])
+    monkeypatch.setattr(verify, "read_release", lambda folder: pytest.fail("model.json was parsed"))
+    with pytest.raises(UserError, match="does not come from the signer"):
+        verify.verify(folder, str(originals[1]))
 
 
 def test_the_signing_key_is_for_the_owner_only(originals):

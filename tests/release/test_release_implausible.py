@@ -73,6 +73,10 @@ def check(plan, reports, release):
     if reports is not None:
         check_reports(plan, reports.columns, reports.asked)
     made = Gaussians.of(release.mixture)
+    if reports is not None:
+        own = plan.mechanism.plan(plan.spec, plan.budget)
+        model = SimpleNamespace(normalised=made, notes=release.notes)
+        report_files._check_notes(dict(reports.columns), reports.asked, model, plan, own)
     naive = {"fit": "naive"} if getattr(plan.mechanism, "fit_mode", "") == "naive" else {}
     check_form(made, plan, naive)
 
@@ -159,6 +163,86 @@ def test_a_table_of_attributes_has_its_noise(runs, method, change):
     entries[-1:] = changed(entries[-1:], change, ("attributes",))
     with pytest.raises(UserError, match="do not publish it"):
         transcripts.check_transcript(entries, plan)
+
+
+def two_attributes(law, relation="replace_one", change=lambda table: table):
+    """Return a plan with two attributes, and a transcript of their table alone: 3 components, 1000 records."""
+    mechanism = build("noisy_grid" if law == "laplace" else "posterior_sample")
+    budget = Budget(1.0, 0.0 if law == "laplace" else 1e-6)
+    listed = [*DOG, ("hat", ("no", "yes"))]
+    spec = Spec(make_domain(rows=1000, relation=relation, attributes=listed), 3)
+    own = attribute_counts.make_plan(mechanism, spec, budget)
+    deviation = own.deviation(spec, mechanism.relation(spec))
+    rng = np.random.default_rng(11)
+    noise = (
+        rng.laplace(0, deviation / np.sqrt(2), (3, 5))
+        if law == "laplace"
+        else rng.normal(0, deviation, (3, 5))
+    )
+    means = np.outer([500, 300, 200], [1 / 3] * 3 + [1 / 2] * 2)
+    table = np.rint(change(means) / STEP) * STEP + np.rint(noise / STEP) * STEP
+    job = MechanismJob("made", "made", {}, mechanism, budget, [3], 0.1, 1, None)
+    plan = PublicPlan(job, spec, own.left, None, (), own)
+    return transcripts._attribute_counts({"attributes": attribute_counts.to_text(table)}, plan), plan
+
+
+def _another_total(table):
+    return table * 4
+
+
+def _contradiction(table):
+    """Both attributes have all records, but in other components."""
+    return 3 * np.hstack([table[:, :3], table[::-1, 3:]])
+
+
+def _one_attribute_larger(table):
+    return table * [1, 1, 1, 3, 3]
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    ("change", "relation", "said"),
+    [
+        (_another_total, "replace_one", "counts of 1,000 records"),
+        (_one_attribute_larger, "replace_one", "1,000 records"),
+        (_one_attribute_larger, "add_remove", "attributes of the same records"),
+        (_contradiction, "add_remove", "attributes of the same records"),
+    ],
+)
+def test_attributes_count_the_same_records(law, change, relation, said):
+    """Honest tables pass; false alarm: less than 1e-10 for each table."""
+    honest = two_attributes(law, relation)
+    transcripts._check_attribute_sums(*honest, any_number=False)
+    with pytest.raises(UserError, match=said):
+        transcripts._check_attribute_sums(*two_attributes(law, relation, change), any_number=False)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_values_of_a_joint_measurement_add_up_to_the_count_of_their_component(factor):
+    spec = Spec(make_domain(rows=10**6, attributes=DOG), 3)
+    scheme = build("noisy_moments").scheme(spec)
+    counts, sigma = np.array([5e5, 3e5, 2e5]), 20.0
+
+    def check_values(table):
+        whole = np.rint(table * scheme.value / STEP) * STEP / scheme.value
+        transcripts._values(whole.tolist(), counts, scheme, spec, sigma, 1e6)
+
+    table = np.outer(counts, [1 / 3] * 3) + np.random.default_rng(2).normal(0, sigma / scheme.value, (3, 3))
+    check_values(table)
+    with pytest.raises(UserError, match="moments of one set of records"):
+        check_values(factor * table)
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_sums_of_noise_are_told_from_larger_ones(law):
+    rng = np.random.default_rng(5)
+    draw = getattr(rng, "laplace" if law == "laplace" else "normal")
+    for size in (1, 4, 60):
+        part = noise_evidence.Noisy("counts", np.zeros(1), 3.0, law)
+        sums = draw(0, 3.0, (2000, size)).sum(axis=1)
+        assert all(noise_evidence.are_sums_of_noise(each, part, size) for each in np.split(sums, 40))
+        assert noise_evidence.are_sums_of_noise(sums, part, size)
+        assert not noise_evidence.are_sums_of_noise(2 * sums, replace(part, scale=1.0), size)
 
 
 @pytest.mark.parametrize("method", ["noisy_grid", "noisy_tree", "dp_sgd", "output_noise"])
@@ -463,6 +547,30 @@ def test_true_attributes_are_no_answers(runs):
     plan, reports, _ = runs["laplace_input"]
     with pytest.raises(UserError, match="the noise of 'a_dog'"):
         check_reports(plan, {**reports.columns, "a_dog": np.zeros(ROWS, dtype=np.uint8)})
+
+
+@pytest.mark.parametrize("method", ["randomized_response", "tree_response", "laplace_input"])
+def test_notes_follow_from_the_reports(method):
+    plan, reports, release = run(method, POINTS["one point"], 0.1)
+    own, columns = plan.mechanism.plan(plan.spec, plan.budget), dict(reports.columns)
+    made = Gaussians.of(release.mixture)
+
+    def state(notes):
+        model = SimpleNamespace(normalised=made, notes=notes)
+        report_files._check_notes(columns, reports.asked, model, plan, own)
+
+    state(release.notes)
+    derived = [note for note in release.notes if note.startswith(report_files.DERIVED_NOTES)]
+    assert derived, release.notes
+    for note in derived:
+        dropped = [other for other in release.notes if other != note]
+        for notes in (
+            dropped,
+            [*dropped, note.replace("3", "4") + "."],
+            [*release.notes, "Only 3 of the 4 parts"],
+        ):
+            with pytest.raises(UserError, match="do not follow from"):
+                state(notes)
 
 
 def test_questions_follow_from_earlier_answers():

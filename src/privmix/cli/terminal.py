@@ -1,5 +1,6 @@
 """Terminal output: coloured tables on a terminal, plain text of a fixed width in a pipe or log."""
 
+import io
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +18,9 @@ Field = tuple[str, str | Text]
 
 
 def console() -> Console:
-    """Return the console of stdout."""
+    """Return the console of stdout. It prints a question mark for letters that its encoding does not have."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     made = Console(highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = PLAIN_WIDTH

@@ -1,12 +1,15 @@
 """Files with one allowed form: regular files of limited size, and Parquet without room for anything else.
 
-A folder may come from an enemy. Nothing here follows a link, and nothing reads more than a stated number of bytes.
+A folder may come from an enemy. Nothing here follows a link, and nothing reads more than a stated number of bytes, or
+takes JSON with more than a stated number of values.
 """
 
+import json
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +20,11 @@ ARROW_SCHEMA = b"ARROW:schema"
 WRITER = "parquet-cpp-arrow version "
 MOST_FOOTER = 1 << 23  # bytes of the footer of a Parquet file
 PARQUET_END = 8  # bytes: the length of the footer and the end mark
+
+# Limits of a JSON text. Each value that does not fit its type costs a kilobyte of messages.
+MOST_NESTED, MOST_VALUES = 1_000_000, 5_000_000  # lists and objects, and values of any kind
+MOST_KEYS = 10_000  # of one object
+MOST_OBJECTS, MOST_OTHER = 20_000, 200_000  # objects, and values, outside the parts that hold many numbers
 
 
 def check_regular(path: Path, most: int) -> int:
@@ -55,6 +63,60 @@ def read_text(path: Path, most: int) -> str:
         raise UserError(f"{path} is not UTF-8 text; get the release again.") from error
 
 
+def check_json(content: bytes, where: str, free: Collection[str] = ()) -> None:
+    """Refuse JSON with more values than a release has, before anything checks their types.
+
+    `free`: keys of the parts that hold many numbers. Their types are checked up to the first error only.
+    """
+    nested, values = content.count(b"[") + content.count(b"{"), content.count(b",")
+    if nested > MOST_NESTED or values > MOST_VALUES:
+        raise UserError(
+            f"{where} has {nested:,} lists and objects and {values:,} values; a release has at most {MOST_NESTED:,} "
+            f"and {MOST_VALUES:,}."
+        )
+    try:
+        plain = json.loads(content.decode("utf-8"), object_pairs_hook=lambda pairs: _object(pairs, where))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where} cannot be read as JSON; get the release again.") from error
+    if isinstance(plain, dict):
+        plain = {name: value for name, value in plain.items() if name not in free}
+    objects, others = _count_values(plain)
+    if objects > MOST_OBJECTS or others > MOST_OTHER:
+        raise UserError(
+            f"{where} states {objects:,} objects and {others:,} values beside its measurements; a release has at most "
+            f"{MOST_OBJECTS:,} and {MOST_OTHER:,}."
+        )
+
+
+def _object(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise UserError(
+            f"{where} is not written as Privmix writes it (a key occurs twice), which can hide data; do not publish it."
+        )
+    if len(made) > MOST_KEYS:
+        raise UserError(f"{where} has an object of {len(made):,} keys; a release has at most {MOST_KEYS:,}.")
+    return made
+
+
+def _count_values(value: Any) -> tuple[int, int]:
+    """Return the number of objects, and of values, at any depth."""
+    objects = values = 0
+    waiting = [value] if isinstance(value, dict | list) else []
+    while waiting:
+        each = waiting.pop()
+        objects += isinstance(each, dict)
+        inner = each.values() if isinstance(each, dict) else each
+        values += len(inner)
+        waiting += [one for one in inner if isinstance(one, dict | list)]
+    return objects, values
+
+
+def open_source(path: Path) -> pa.OSFile:
+    """Open a file for pyarrow, which takes a name that is not UTF-8 only as bytes."""
+    return pa.OSFile(os.fsencode(path))
+
+
 def check_footer(path: Path) -> None:
     """Refuse a Parquet file with a footer that would take long to read."""
     with path.open("rb") as stream:
@@ -72,7 +134,7 @@ def open_parquet(
     check_footer(path)
     try:
         file = pq.ParquetFile(
-            path, thrift_string_size_limit=MOST_FOOTER, thrift_container_size_limit=MOST_FOOTER
+            open_source(path), thrift_string_size_limit=MOST_FOOTER, thrift_container_size_limit=MOST_FOOTER
         )
         footer = file.metadata
         schema = file.schema_arrow

@@ -41,7 +41,7 @@ from privmix.privacy.accounting import Budget
 from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
 from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Ledger
-from privmix.release.folder import MODEL, ReleasedModel
+from privmix.release.folder import DECIMALS, MODEL, ReleasedModel, Table, round_shares
 from privmix.release.public_plan import PublicPlan
 from privmix.release.transcripts import attribute_table, moment_scheme
 
@@ -117,14 +117,20 @@ def _check_scheduled_shares(model: ReleasedModel, plan: PublicPlan, mechanism: N
 
 
 def _compare_shares(model: ReleasedModel, derived: Mapping[str, np.ndarray]) -> None:
-    same = list(derived) == list(model.shares)
-    if not same or not all(
-        np.shape(model.shares[name]) == own.shape and np.allclose(own, model.shares[name], atol=1e-9)
-        for name, own in derived.items()
-    ):
+    if not are_rounded(model.shares, derived, DECIMALS):
         raise UserError(
             f"{MODEL}: the shares of attributes do not follow from the transcript; do not publish it."
         )
+
+
+def are_rounded(stated: Mapping[str, Table], derived: Mapping[str, np.ndarray], decimals: int) -> bool:
+    """Return whether stated shares are the derived ones, rounded, up to one unit of the last digit."""
+    near = 1.5 * 10.0**-decimals
+    return list(stated) == list(derived) and all(
+        np.shape(stated[name]) == own.shape
+        and bool((np.abs(np.array(stated[name]) - round_shares(own.tolist(), decimals)) < near).all())
+        for name, own in derived.items()
+    )
 
 
 def _from_values(values: Entry) -> Mixture:

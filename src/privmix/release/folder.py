@@ -9,11 +9,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
-from pydantic import Field, ValidationError
+from pydantic import FailFast, Field, ValidationError, ValidationInfo, field_validator
 
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import Proportion
@@ -21,7 +21,7 @@ from privmix.artefacts.io import Artefact, describe_problem
 from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
-from privmix.release.closed_files import read_limited
+from privmix.release.closed_files import check_json, read_limited
 
 FORMAT: Literal[3] = (
     3  # of `model.json`; 1 had no signature and no seed, 2 no shares of attributes by component
@@ -29,6 +29,7 @@ FORMAT: Literal[3] = (
 MODEL, CARD, PAGE = "model.json", "MODEL_CARD.md", "release.html"
 CHECKSUMS, SIGNATURE = "checksums", "signature"
 SYNTHETIC_CSV, SYNTHETIC_PARQUET, REPORTS = "synthetic.csv", "synthetic.parquet", "reports.parquet"
+COMMON_FILES = (MODEL, CARD, PAGE, SYNTHETIC_CSV, SYNTHETIC_PARQUET)  # of every release
 SPARE = 3  # times the expected size of a release must be free: temporary files need space too
 LEAST_SPACE = 32 << 20  # bytes
 TIMESTAMP = ".snakemake_timestamp"  # an empty file that Snakemake adds to an output folder
@@ -43,14 +44,29 @@ MOST_BYTES = {
     SYNTHETIC_PARQUET: 4096 * MEBIBYTE,
     REPORTS: 4096 * MEBIBYTE,
 }
+MEASURED = (
+    "original",
+    "normalised",
+    "shares",
+    "transcript",
+    "proportions",
+)  # keys of the parts with many numbers
+
+UNROUNDED = 1e-9  # distance of a sum of shares from 1
+ROUND_UP = 1e-4  # units: a number that is this near to the next unit is this unit
+DECIMALS, LOCAL_DECIMALS = 6, 5  # of shares: sums over many reports differ more between machines
+
+# Lists whose types are checked up to the first error: the messages of all errors of a forged file fill the memory.
+Numbers = Annotated[list[float], FailFast()]
+Table = Annotated[list[Numbers], FailFast()]
 
 
 class Gaussians(Artefact):
     """The parameters of a mixture."""
 
-    weights: list[float]
-    means: list[list[float]]
-    covariances: list[list[list[float]]]
+    weights: Numbers
+    means: Table
+    covariances: Annotated[list[Table], FailFast()]
 
     @classmethod
     def of(cls, mixture: Mixture) -> "Gaussians":
@@ -110,11 +126,21 @@ class ReleasedModel(Artefact):
     privacy: PrivacyStatement
     original: Gaussians  # in the units of the source
     normalised: Gaussians  # in the unit ball, as `domain.axes` map into it
-    shares: dict[str, list[list[float]]]  # attribute -> shares of its values in each component
-    transcript: list[dict[str, Any]]  # all noisy values that were released
-    proportions: list[Proportion]
+    shares: dict[str, Table]  # attribute -> shares of its values in each component
+    transcript: Annotated[list[dict[str, Any]], FailFast()]  # all noisy values that were released
+    proportions: Annotated[list[Proportion], FailFast()]
     notes: list[str]
     synthetic: Synthetic
+
+    @field_validator("shares")
+    @classmethod
+    def _round_shares(cls, shares: dict[str, Table], info: ValidationInfo) -> dict[str, Table]:
+        """Round shares, so that no digit is free. A text with more digits is not the one that Privmix writes."""
+        privacy = info.data.get("privacy")
+        local = privacy is not None and privacy.randomises_records
+        return {
+            name: round_shares(rows, LOCAL_DECIMALS if local else DECIMALS) for name, rows in shares.items()
+        }
 
     @property
     def local(self) -> bool:
@@ -124,20 +150,32 @@ class ReleasedModel(Artefact):
     @property
     def files(self) -> tuple[str, ...]:
         """All files of the folder except the checksums and the signature."""
-        return (
-            MODEL,
-            CARD,
-            PAGE,
-            SYNTHETIC_CSV,
-            SYNTHETIC_PARQUET,
-            *((REPORTS,) if self.local else ()),
-        )
+        return (*COMMON_FILES, *((REPORTS,) if self.local else ()))
+
+
+def round_shares(rows: Table, decimals: int) -> Table:
+    """Return distributions with this many decimals that still add up to 1, each share up to one unit away.
+
+    All shares are rounded down, and those with the largest rest get one unit more. A row that is no distribution, which
+    `verify` refuses, stays as it is.
+    """
+    return [_round_row(np.array(row, dtype=np.float64), 10**decimals) for row in rows]
+
+
+def _round_row(row: np.ndarray, units: int) -> list[float]:
+    if not np.isfinite(row).all() or (row < 0).any() or abs(row.sum() - 1) > UNROUNDED:
+        return list(map(float, row))
+    whole = np.floor(row * units + ROUND_UP)
+    left = units - int(whole.sum())
+    whole[np.argsort(whole - row * units, kind="stable")[:left]] += 1
+    return list(map(float, whole / units))
 
 
 def read_release(folder: Path) -> ReleasedModel:
     """Read the model of a release folder."""
     path = Path(folder) / MODEL
     content = read_limited(path, MOST_BYTES[MODEL])
+    check_json(content, str(path), MEASURED)
     try:
         return ReleasedModel.model_validate_json(content)
     except ValidationError as error:

@@ -70,6 +70,8 @@ def check_domain(model: ReleasedModel) -> None:
         ):
             raise UserError(f"{MODEL}: the map into the unit ball does not follow from the public bounds.")
     _check_attributes(domain)
+    if not all(name.strip() for name in (domain.title, *made.columns, *made.left_out)):
+        raise UserError(f"{MODEL} has a title or a name of a column without letters; do not publish it.")
     shared = {share.attribute for share in model.proportions}
     attributes = {attribute.name for attribute in domain.attributes}
     states = {state.name for state in domain.states.values()}
@@ -93,9 +95,15 @@ def _check_attributes(domain: Domain) -> None:
         [*plain, *state_attributes(domain.axes)] != list(domain.attributes)
         or any(each.boolean and each.values[:2] != BOOLEAN for each in plain)
         or any(each.boolean and len(each.values) != 2 + each.blank for each in plain)
-        or any(each.blank and each.values[-1] != BLANK for each in plain)
+        or any(each.blank and each.values[-1:] != (BLANK,) for each in plain)
+        or not all(_are_listed(each.values[: len(each.values) - each.blank]) for each in plain)
     ):
         raise UserError(f"{MODEL}: the attributes do not follow from the types of the columns.")
+
+
+def _are_listed(values: tuple[str, ...]) -> bool:
+    """Return whether these can be the public values of a column: at least two distinct ones, none of them empty."""
+    return len(values) >= 2 and len(set(values)) == len(values) and all(value.strip() for value in values)
 
 
 def check_mixtures(model: ReleasedModel) -> None:

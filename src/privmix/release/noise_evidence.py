@@ -21,9 +21,13 @@ together. `check_noise` refuses numbers that are smaller than noise alone gives 
   the gamma law of shape L for Laplace noise; for Gaussian noise (Σ|n|)² ≤ L Σn². Records in place of noise fail this
   test if they are larger than noise.
 * Counts of all records add up to their public number N, up to a sum of L noises. A Laplace noise has the moment
-  generating function 1/(1 - b²θ²) ≤ exp(2b²θ²) for bθ ≤ 1/√2. By Chernoff, the sum of L exceeds t with probability at
-  most exp(2Lb²θ² - θt), which is below RARE / 2 for t = b(12 √(2L) + 40): take bθ = min(6/√(2L), 1/√2). A Gaussian
-  noise of standard deviation b has a smaller generating function.
+  generating function 1/(1 - b²θ²). By Chernoff, the sum of L exceeds t with probability at most
+  (1 - b²θ²)^-L exp(-θt), for every θ < 1/b. The smallest t over θ that makes this RARE / 2 is the bound for Laplace
+  noise. For Gaussian noise of standard deviation b it is t = b(12 √(2L) + 40), which leaves room for rounding: its
+  generating function is exp(b²θ²/2) ≤ exp(2b²θ²), and exp(2Lb²θ² - θt) < RARE / 2 at bθ = min(6/√(2L), 1/√2).
+
+* The counts of the values of each attribute add up to the same number: that of the records of the component, and over
+  all components the public number N. The sums of two attributes differ by a sum of their noises only.
 
 * Counts n, sums s and second moments S of the same records satisfy s_j² ≤ n S_jj and S_jl² ≤ S_jj S_ll
   (Cauchy-Schwarz), and tr S ≤ c² n, because no place is longer than c. They still do if each number is moved to its
@@ -46,6 +50,7 @@ from privmix.privacy.exact import STEP
 COUNTABLE = 2.0**48  # steps: a division of a larger number cannot be undone exactly
 REACH = 1.05  # covers rounding, which adds to the scale of the noise
 RARE = 1e-12  # probability that one test refuses honest noise
+TILTS = np.geomspace(1e-7, 0.999, 500)  # bθ of the Chernoff bound
 TAILS = 2.0 ** -np.arange(1, 9)  # probabilities of the tails whose numbers are counted
 
 
@@ -130,12 +135,41 @@ def _is_small_enough(part: Noisy) -> bool:
     )
 
 
+def sum_reach(part: Noisy, size: int, tests: int) -> float:
+    """Return the size that a sum of `size` noises exceeds in one of `tests` sums with chance below tests * RARE."""
+    scale = float(np.max(part.scale))
+    if part.law == "gaussian":
+        return farthest(scale * math.sqrt(size), tests) + size * STEP
+    bound = (math.log(2 / RARE) - size * np.log1p(-np.square(TILTS))) / TILTS
+    return REACH * scale * float(bound.min()) + size * STEP
+
+
+def are_sums_of_noise(sums: np.ndarray, part: Noisy, size: int) -> bool:
+    """Return whether these are sums of `size` noises each: every one, all together, and their sizes.
+
+    The squares of Gaussian sums have a χ² law. The sizes of Laplace sums add up to at most the sizes of their noises.
+    """
+    scale, number = REACH * float(np.max(part.scale)), len(sums)
+    apart = np.abs(sums) - size * STEP
+    if part.law == "gaussian":
+        within = np.square(np.maximum(apart, 0)).sum() <= scale**2 * size * stats.chi2.isf(RARE, number)
+    else:
+        within = apart.sum() <= scale * special.gammainccinv(number * size, RARE)
+    return bool(
+        within
+        and np.abs(sums).max() <= sum_reach(part, size, number)
+        and abs(sums.sum()) <= sum_reach(part, number * size, 1)
+    )
+
+
 def check_total(measured: Sequence[Noisy], records: int, where: str) -> None:
     """Refuse counts that do not add up to the public number of records."""
     for each in measured:
         if each.per_record is not None:
             size = len(each.values)
             slack = float(np.max(each.scale)) * (12 * math.sqrt(2 * size) + 40) + size * STEP
+            if each.law == "laplace":
+                slack = sum_reach(each, size, 1)
             if abs(each.values.sum() - each.per_record * records) > slack:
                 raise UserError(
                     f"{where}: the {each.kind} do not add up to the {records:,} records that it states; do not "

@@ -1,6 +1,6 @@
 """The file of reports of a release: columns, values and metadata by the public plan, and what follows from the reports.
 
-From the reports follow the shares of the attributes' values, and the questions of later rounds.
+From the reports follow the shares of the attributes' values, the questions of later rounds, and some notes.
 
 Noise that is not there. A report of an oracle supports each answer with a probability between q and p, whatever the
 record is, and independently of other reports. So the number of reports that support an answer lies between those of
@@ -41,8 +41,8 @@ from privmix.mechanisms.local.input_noise import InputNoise, diameter
 from privmix.mechanisms.local.laplace_input import LaplaceInput
 from privmix.mechanisms.local.laplace_input import diameter as city_block_diameter
 from privmix.mechanisms.local.planar_laplace import PlanarLaplaceInput
-from privmix.mechanisms.local.randomized_response import RandomizedResponse
-from privmix.mechanisms.local.tree_response import TreeResponse, halvings
+from privmix.mechanisms.local.randomized_response import RandomizedResponse, component_numbers
+from privmix.mechanisms.local.tree_response import SIGNIFICANT, TreeResponse, expand_tree, halvings
 from privmix.mechanisms.shared import attributes
 from privmix.mechanisms.shared.partitions import Partition
 from privmix.mechanisms.shared.report_shuffle import BUCKET, MOST_BUCKETS
@@ -56,9 +56,9 @@ from privmix.privacy.oracles import (
     SubsetSelection,
 )
 from privmix.privacy.oracles.survey import SurveyOracle, row_type, unpack_reports
-from privmix.release.closed_files import check_footer, is_same_file, open_parquet
-from privmix.release.derived_values import report_remarks
-from privmix.release.folder import MOST_BYTES, REPORTS, ReleasedModel
+from privmix.release.closed_files import check_footer, check_json, is_same_file, open_parquet, open_source
+from privmix.release.derived_values import are_rounded, report_remarks
+from privmix.release.folder import LOCAL_DECIMALS, MODEL, MOST_BYTES, REPORTS, ReleasedModel
 from privmix.release.noise_evidence import RARE, Noisy, check_noise
 from privmix.release.public_plan import PublicPlan
 from privmix.release.transcripts import check_shape
@@ -69,9 +69,20 @@ ROWS_PER_BYTE = (
 LARGEST_GROUP = 1 << 20  # rows of a row group, as pyarrow writes it
 MOST_ANSWERS = 256  # of hashed reports, whose support is counted; more would take long
 TOLERANCE = 1e-9  # of a share: the same computation on another machine
-SHARES = 1e-6  # of a share in a component, which sums over many reports
+MOST_SOLVED = (
+    10**10
+)  # attributes times K³: the shares of each attribute need the eigenvectors of a K x K matrix
+MOST_SUMMED = 10**12  # reports times K (K + 10 times the attributes): sums over all reports
 
 Columns = dict[str, np.ndarray]
+
+DERIVED_NOTES = (  # how the notes begin that follow from the reports
+    "the reports support ",
+    "Because of the noise, the reports support ",
+    "No part of the public box ",
+    "The noise in the ",
+    "Only ",
+)
 
 
 def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_number: bool = False) -> None:
@@ -82,6 +93,7 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
     rows = _number_of_reports(path)
     if not any_number:
         _check_number(rows, model, own)
+    check_work(rows, model, own)
     file = open_parquet(
         path, MOST_BYTES[REPORTS], _column_names(mechanism, plan), rows, {METADATA_KEY, *PARQUET_SEAL}
     )
@@ -100,6 +112,7 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
     check_answers(columns, mechanism, plan, own, info.asked[0])
     _check_proportions(columns, model, own)
     _check_shares(columns, info.asked[0], model, plan, own)
+    _check_notes(columns, info.asked[0], model, plan, own)
     _demand(_is_rewritten(path, columns, groups, info), "its bytes")
 
 
@@ -113,7 +126,7 @@ def _demand(holds: bool, what: str) -> None:
 def _number_of_reports(path: Path) -> int:
     check_footer(path)
     try:
-        rows = int(pq.read_metadata(path).num_rows)
+        rows = int(pq.read_metadata(open_source(path)).num_rows)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise UserError(f"{path} cannot be read as Parquet; get the release again.") from error
     _demand(0 < rows <= ROWS_PER_BYTE * path.lstat().st_size, "its number of reports")
@@ -126,6 +139,19 @@ def _check_number(rows: int, model: ReleasedModel, own: Plan) -> None:
         _demand(rows % own.per_person == 0, f"{own.per_person} reports of each person")
     elif model.domain.relation == "replace_one":
         _demand(rows == model.domain.rows, f"{model.domain.rows} reports")
+
+
+def check_work(rows: int, model: ReleasedModel, own: Plan) -> None:
+    """Refuse reports and components whose shares of attributes would take long to compute."""
+    attributed = len(model.domain.attributes) if own.attribute_epsilon else 0
+    number, components = max(rows, model.domain.rows), len(model.normalised.weights)
+    solved = attributed * components**3
+    summed = number * components * (components + 10 * attributed) if attributed else 0
+    if solved > MOST_SOLVED or summed > MOST_SUMMED:
+        raise UserError(
+            f"{MODEL} has {components:,} components and {attributed:,} attributes, and there are {number:,} reports: "
+            "their shares would take too long to compute. A release of reports has fewer components or attributes."
+        )
 
 
 def _are_buckets(groups: list[int], model: ReleasedModel) -> bool:
@@ -160,7 +186,9 @@ def _check_seal(path: Path, file: pq.ParquetFile) -> None:
 
 def _read_info(file: pq.ParquetFile, model: ReleasedModel, plan: PublicPlan, rows: int) -> PrivateInfo:
     """Return the metadata. All but the questions of later rounds follow from the model."""
-    text = file.metadata.metadata[METADATA_KEY].decode("utf-8", errors="replace")
+    content = file.metadata.metadata[METADATA_KEY]
+    check_json(content, f"the metadata of {REPORTS}")
+    text = content.decode("utf-8")
     try:
         info = PrivateInfo.model_validate_json(text)
     except ValidationError as error:
@@ -414,9 +442,69 @@ def _check_shares(
         mixture.weights,
         mechanism.responsibilities(CoordinateReports(places, asked), mixture, plan.spec, own),
     )
-    same = list(derived) == list(model.shares)
-    if not same or not all(np.allclose(derived[name], model.shares[name], atol=SHARES) for name in derived):
+    if not are_rounded(model.shares, derived, LOCAL_DECIMALS):
         raise UserError(f"the shares in model.json do not follow from {REPORTS}; do not publish them.")
+
+
+def _check_notes(
+    columns: Columns, asked: Mapping[str, Any], model: ReleasedModel, plan: PublicPlan, own: Plan
+) -> None:
+    """Compare the notes that follow from the reports with those of the model."""
+    demanded, allowed = _derived_notes(columns, asked, model, plan, own)
+    stated = {note for note in model.notes if note.startswith(DERIVED_NOTES)}
+    if not demanded <= stated <= demanded | allowed:
+        raise UserError(f"the notes in {MODEL} do not follow from {REPORTS}; do not publish them.")
+
+
+def _derived_notes(
+    columns: Columns, asked: Mapping[str, Any], model: ReleasedModel, plan: PublicPlan, own: Plan
+) -> tuple[set[str], set[str]]:
+    """Return the notes that the reports demand, and those that depend on a random search too."""
+    mechanism, spec = plan.mechanism, plan.spec
+    used, most, fixed = len(model.normalised.weights), spec.n_components, not spec.candidates
+    rows = len(next(iter(columns.values())))
+    fewer = f"Because of the noise, the reports support {used} of the {most} requested components."
+    demanded, allowed = set(), set()
+    if isinstance(mechanism, RandomizedResponse):
+        places = {"cell": columns["cell"]}
+        synopsis = mechanism.synopsis(CoordinateReports(places, asked), spec, own)
+        supported, cells = int((synopsis.weights() > 0).sum()), len(synopsis.counts)
+        if synopsis.mostly_noise:
+            demanded.add(
+                f"The noise in the {cells} counts is as large as the counts: the mixture is mostly noise."
+            )
+        if fixed and used < most:
+            demanded.add(fewer)
+        if fixed and used == supported:
+            allowed = {
+                f"Only {supported} of the {cells} parts of the public box have a positive noisy count, "
+                f"so the mixture has {supported} of the {number} requested components."
+                for number in component_numbers(most)
+                if number > supported
+            }
+    elif isinstance(mechanism, InputNoise):
+        through = "the reports support {} of {} components through this noise."
+        if mechanism.fit_mode != "naive" and fixed and used < min(most, rows):
+            demanded.add(through.format(used, min(most, rows)))
+        elif mechanism.fit_mode != "naive" and not fixed:
+            allowed = {through.format(used, min(each, rows)) for each in spec.candidates}
+            allowed.discard(through.format(used, used))
+    else:
+        if fixed and used < most:
+            demanded.add(f"{fewer} More components would only fit the noise.")
+        if isinstance(mechanism, TreeResponse) and not _stands_out(columns, mechanism, plan, own):
+            demanded.add("No part of the public box stands out from the noise: the mixture is mostly noise.")
+    return demanded, allowed
+
+
+def _stands_out(columns: Columns, mechanism: TreeResponse, plan: PublicPlan, own: Plan) -> bool:
+    """Return whether a part of the first level of a tree has more reports than the noise explains."""
+    _, depths, oracles = mechanism.questions(plan.spec, own)
+    rows = decode_reports(columns["part"], row_type(oracles))
+    reports = [unpack_reports(rows, level, oracle) for level, oracle in enumerate(oracles)]
+    noise = oracles[0].cell_deviation(len(reports[0])) if len(reports[0]) else 1.0
+    _, levels, tree = expand_tree(depths, oracles, reports, own)
+    return bool((tree.estimates[levels == 0] > SIGNIFICANT * noise).any())
 
 
 def _is_rewritten(path: Path, columns: Columns, groups: list[int], info: PrivateInfo) -> bool:

@@ -1,5 +1,6 @@
 """A release in a few lines for a terminal or a log: the claim, the unit it protects, and the spending so far."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from privmix.release import card, charges
 from privmix.release.account import Booking
 from privmix.release.charges import SpendingLimit
 from privmix.release.folder import PAGE, ReleasedModel
-from privmix.report.format import SPACE, TRUST, count, listing, neighbours
+from privmix.report.format import TRUST, count, listing, neighbours
 from privmix.report.ledger import claim
 
 Fact = tuple[str, str]  # a label and its value
@@ -34,7 +35,12 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
         facts.append(
             ("Warning", f"{count(model.domain.rows, 'record')} are too few: this model is mostly noise")
         )
-    return [(label, value.replace(SPACE, " ")) for label, value in facts]
+    return [(label, value if label == "Folder" else join_blanks(value)) for label, value in facts]
+
+
+def join_blanks(text: str) -> str:
+    """Replace each run of blanks by one. A long run in a name could look like the end of a line on a terminal."""
+    return re.sub(r"[^\S\r]+", " ", text)
 
 
 def describe_spending(booking: Booking, limit: SpendingLimit) -> list[Fact]:

@@ -35,7 +35,16 @@ from privmix.privacy.ledger import Laplace
 from privmix.privacy.privtree import TreeShape
 from privmix.privacy.sensitivity import Neighbours
 from privmix.release.folder import MODEL
-from privmix.release.noise_evidence import COUNTABLE, Noisy, are_moments, check_noise, check_total, farthest
+from privmix.release.noise_evidence import (
+    COUNTABLE,
+    Noisy,
+    are_moments,
+    are_sums_of_noise,
+    check_noise,
+    check_total,
+    farthest,
+    sum_reach,
+)
 from privmix.release.public_plan import PublicPlan, moment_stages
 
 SUM_OF_WEIGHTS = 1e-9
@@ -52,9 +61,10 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_numbe
     of_mixture = list(_noisy_numbers(plan.entries(transcript), plan))
     of_attributes = [] if plan.attributes is None else [_attribute_counts(transcript[-1], plan)]
     check_noise([*of_mixture, *of_attributes], MODEL)
-    for measured, spec in ((of_mixture, plan.mixture_spec), (of_attributes, plan.spec)):
-        if plan.mechanism.relation(spec).size_is_public and not any_number:
-            check_total(measured, spec.domain.rows, MODEL)
+    if plan.mechanism.relation(plan.mixture_spec).size_is_public and not any_number:
+        check_total(of_mixture, plan.mixture_spec.domain.rows, MODEL)
+    for each in of_attributes:
+        _check_attribute_sums(each, plan, any_number=any_number)
 
 
 def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
@@ -194,6 +204,29 @@ def _attribute_counts(entry: Entry, plan: PublicPlan) -> Noisy:
         scale /= math.sqrt(2)
         return Noisy(ATTRIBUTE_COUNTS, table.ravel(), scale, "laplace", False, 0.0, most, float(number))
     return Noisy(ATTRIBUTE_COUNTS, table.ravel(), scale, "gaussian", False, 0.0, most, float(number))
+
+
+def _check_attribute_sums(measured: Noisy, plan: PublicPlan, *, any_number: bool) -> None:
+    """Check that the counts of each attribute add up to the same records: those of a component, and all records."""
+    sizes = np.array([len(attribute.values) for attribute in plan.spec.domain.attributes])
+    table = measured.values.reshape(-1, int(sizes.sum()))
+    components, rows = len(table), plan.spec.domain.rows
+    sums = np.add.reduceat(table, np.cumsum(sizes) - sizes, axis=1)
+    first = int(sizes.argmin())  # has the least noise
+    public = plan.mechanism.relation(plan.spec).size_is_public and not any_number
+    # The responsibilities of a record are rounded, so they add up to 1 only up to a step for each.
+    rounded = components * rows * STEP
+    if public:
+        slack = sum_reach(measured, table.size, 1) + len(sizes) * rounded
+        _demand(abs(table.sum() - len(sizes) * rows) <= slack, f"counts of {rows:,} records")
+    for number, size in enumerate(sizes):
+        if public:
+            slack = sum_reach(measured, components * size, len(sizes)) + rounded
+            _demand(abs(sums[:, number].sum() - rows) <= slack, f"counts of {rows:,} records")
+        if number != first:
+            apart = sums[:, number] - sums[:, first]
+            same = are_sums_of_noise(apart, measured, int(size + sizes[first]))
+            _demand(same, "attributes of the same records")
 
 
 def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noisy:

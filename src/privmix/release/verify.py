@@ -35,12 +35,13 @@ from privmix.privacy.accounting import (
     nearby_events,
 )
 from privmix.privacy.ledger import from_rows, to_rows
-from privmix.release import card, page, second_accountant, signing, synthetic
+from privmix.release import card, page, second_accountant, signing, summary, synthetic
 from privmix.release.closed_files import check_regular, is_same_file, open_parquet, read_text
 from privmix.release.derived_values import check_mixture, check_notes, check_shares
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
+    COMMON_FILES,
     MODEL,
     MOST_BYTES,
     PAGE,
@@ -111,8 +112,8 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # hostile numbers overflow
             return _inspect(Path(folder), trusted, rehearsal)
-    except UserError:
-        raise
+    except UserError as error:
+        raise UserError(_join_blanks(str(error), str(Path(folder)))) from error
     except OSError as error:
         raise UserError(
             f"{folder} cannot be read ({error.strerror or 'damaged file'}); get the release again."
@@ -131,18 +132,26 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
         ) from error
 
 
+def _join_blanks(sentence: str, folder: str) -> str:
+    """Replace runs of blanks in texts of a release, which could look like a line of their own on a terminal."""
+    return folder.join(summary.join_blanks(part) for part in sentence.split(folder))
+
+
 def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     _refuse_benchmark(folder)
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder; give a folder that `privmix release` has written.")
     _check_listing(folder)
-    model = read_release(folder)
-    _check_files(folder, model)
+    names = _check_files(folder)
     signed_by = signing.check_signature(folder)
     if trusted is not None and signed_by != trusted:
         raise UserError(
             f"{folder} is signed by {signed_by}, not by {trusted}: it does not come from the signer that you trust."
         )
+    model = read_release(folder)
+    if model.local != (REPORTS in names):
+        said = "is missing; get the release again" if model.local else "is not part of the release; remove it"
+        raise UserError(f"{folder / REPORTS} {said}.")
     _check_form(folder, model)
     plan = make_plan(model)
     _check_ledger(model, plan)
@@ -193,22 +202,32 @@ def _check_listing(folder: Path) -> None:
         check_regular(entry, MOST_BYTES[entry.name])
 
 
-def _check_files(folder: Path, model: ReleasedModel) -> None:
+def _check_files(folder: Path) -> tuple[str, ...]:
+    """Check all files against the checksums, before any of them is parsed. Return their names."""
+    check_regular(folder / MODEL, MOST_BYTES[MODEL])
     if not (folder / CHECKSUMS).is_file():
         raise UserError(f"{folder} has no file {CHECKSUMS}; the release is incomplete, get it again.")
-    for name in (*model.files, SIGNATURE):
+    stated = read_text(folder / CHECKSUMS, MOST_BYTES[CHECKSUMS]).splitlines(keepends=True)
+    with_reports = any(line.endswith(f"  {REPORTS}\n") for line in stated)
+    names = (*COMMON_FILES, *((REPORTS,) if with_reports else ()))
+    for name in names:
         if not (folder / name).is_file():
             raise UserError(f"{folder / name} is missing; get the release again.")
-    if not model.local and (folder / REPORTS).exists():
+    if not (folder / SIGNATURE).is_file():
+        raise UserError(
+            f"{folder / SIGNATURE} is missing; get the release again. A release of format 1 has none: check it with "
+            "the version of Privmix that made it."
+        )
+    if not with_reports and (folder / REPORTS).exists():
         raise UserError(f"{folder / REPORTS} is not part of the release; remove it.")
-    stated = read_text(folder / CHECKSUMS, MOST_BYTES[CHECKSUMS]).splitlines(keepends=True)
-    expected = checksums(folder, model.files).splitlines(keepends=True)
+    expected = checksums(folder, names).splitlines(keepends=True)
     for line in expected:
         if line not in stated:
             name = line.split("  ", 1)[1].strip()
             raise UserError(f"{folder / name} was changed: its checksum differs; get the release again.")
     if stated != expected:
         raise UserError(f"{folder / CHECKSUMS} lists more than the files of the release; get it again.")
+    return names
 
 
 def _check_form(folder: Path, model: ReleasedModel) -> None:
@@ -390,7 +409,7 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
         f"The ledger is the one that {model.method} has by its public plan at this budget.",
         "The ledger adds up to the claim, and the claim is within the budget.",
         f"A second accountant ({second_accountant.NAME}) finds no larger ε.",
-        "The transcript and the notes have the form that the plan demands.",
+        "The transcript has the form that the plan demands, and the notes are sentences of the mechanism.",
         "The model card and the page with its picture are those that model.json gives.",
         "The synthetic rows are drawn from the model with the published seed; CSV and Parquet hold the same rows.",
         "No path of a machine and no time of day was found in the texts.",
@@ -410,7 +429,9 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
     table = any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger)
     if model.shares and (table or mixture or model.local):
         found.insert(
-            6, f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}."
+            6,
+            f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}, up to one "
+            "unit of their last digit.",
         )
     if mixture:
         found.insert(6, "The mixture follows from the transcript.")
@@ -426,6 +447,14 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
             f"Not checked: {free[model.method]} in the transcript; a random search or draw made them, so only their "
             "form was checked."
         )
+    found.append(
+        "Not checked: notes on the course of a random search (EM stopped early; components that are empty, narrow, or "
+        "were moved or narrowed), of which only the form was checked."
+    )
+    found.append(
+        "Not checked: attributes that a file system keeps beside the contents of files, such as times, owners and "
+        "extended attributes. A copy of the contents leaves them behind."
+    )
     found.append(
         "Not checked, because a folder cannot show it: that the noise was really drawn and independent (invented "
         "numbers that pass the tests look the same), that the records are those of the stated unit, and that public "
