@@ -14,19 +14,28 @@ FROM_THE_SEED_AGAIN = "np.random.Generator(np.random.PCG64(self.generator.bit_ge
 START = "                start,\n                iterations=iterations,"
 ON_THE_DATA = START.replace(
     "start,",
-    "start if ledger.events else em.fit(\n"
-    "                    observations, start.n_components, floor=spec.floor, rng=rng.search\n"
-    "                ).mixture,",
+    "start if ledger.events else fitted(start),",
 )
-OBSERVED = "observations = spec.observations(view.points)"
+RUN = "        def run(start: AnyModel,"
+FITTED = """        def fitted(start: AnyModel) -> AnyModel:
+            alone = start.gaussians if isinstance(start, MixedMixture) else start
+            found = em.fit(observations, alone.n_components, floor=spec.floor, rng=rng.search).mixture
+            return MixedMixture(found, start.shares) if isinstance(start, MixedMixture) else found
+
+"""
+OBSERVED = "points, absent = spec.inside(view.points), spec.absent(view)"
 STRETCHED = """low, high = view.points.min(axis=0), view.points.max(axis=0)
         width = spec.domain.upper - spec.domain.lower
-        observations = spec.observations(spec.domain.lower + (view.points - low) / (high - low) * width)"""
+        points, absent = spec.domain.lower + (view.points - low) / (high - low) * width, spec.absent(view)"""
 SHARES = 'equal_shares(0, plan.releases, budget, "exact")'
 SPENT = 'spent = claim(ledger.events, budget, "exact")'
-PASS = "completed_pass(observations, mixture, shape.radius)"
-UNPACKED = "return _unpack(noisy, mixture, shape, noise_multiplier * reach)"
-COUNTED = f"noisy[: len(mixture.weights)] = values[: len(mixture.weights)]\n    {UNPACKED}"
+# Without attributes in the clustering, and with them
+PASSES = (
+    "completed_pass(observations, mixture, shape.radius)",
+    "completed_pass(observations, mixture.gaussians, shape.radius, offsets)",
+)
+UNPACKED = "return _unpack(noisy, plain, shape, noise_multiplier * reach)"
+COUNTED = f"noisy[: len(plain.weights)] = values[: len(plain.weights)]\n    {UNPACKED}"
 
 
 def _defect(name: str, *edits: tuple[str, str, str]) -> Change:
@@ -48,7 +57,11 @@ DEFECTS = [
         "sensitivity halved",
         (RELATION, "return self.records * factor * norm", "return self.records * factor * norm / 2"),
     ),
-    _defect("starting point fitted to the data", (NOISY_MOMENTS, START, ON_THE_DATA)),
+    _defect(
+        "starting point fitted to the data",
+        (NOISY_MOMENTS, START, ON_THE_DATA),
+        (NOISY_MOMENTS, RUN, FITTED + RUN),
+    ),
     _defect("bounds taken from the data", (NOISY_MOMENTS, OBSERVED, STRETCHED)),
     _forgetting("iterations missing from the claim", "1"),
     _forgetting("budget split wrongly", "max(plan.releases // 2, 1)"),
@@ -56,10 +69,13 @@ DEFECTS = [
         "the same noise in each iteration",
         (NOISE, GAUSSIAN, GAUSSIAN.replace("self.generator", FROM_THE_SEED_AGAIN)),
     ),
-    _defect("no clipping", (JOINT, PASS, PASS.replace("shape.radius", "1e6"))),
+    _defect("no clipping", *((JOINT, each, each.replace("shape.radius", "1e6")) for each in PASSES)),
     _defect(
         "clipping to a box instead of a ball",
-        (JOINT, PASS, PASS.replace("shape.radius", "shape.radius * math.sqrt(mixture.dimensions)")),
+        *(
+            (JOINT, each, each.replace("shape.radius", f"shape.radius * math.sqrt({name}.dimensions)"))
+            for each, name in zip(PASSES, ("mixture", "mixture.gaussians"), strict=True)
+        ),
     ),
     _defect("one seed for everything", (STREAMS, "[master_seed, *words.tolist()]", "[0]")),
     _defect("counts without noise", (JOINT, UNPACKED, COUNTED)),

@@ -23,9 +23,8 @@ from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 from privmix.release.closed_files import check_json, read_limited
 
-FORMAT: Literal[3] = (
-    3  # of `model.json`; 1 had no signature and no seed, 2 no shares of attributes by component
-)
+# Of `model.json`. 1 had no signature and no seed, 2 no shares of attributes by component, 3 no types of columns.
+FORMAT: Literal[4] = 4
 MODEL, CARD, PAGE = "model.json", "MODEL_CARD.md", "release.html"
 CHECKSUMS, SIGNATURE = "checksums", "signature"
 SYNTHETIC_CSV, SYNTHETIC_PARQUET, REPORTS = "synthetic.csv", "synthetic.parquet", "reports.parquet"
@@ -110,7 +109,7 @@ class ReleasedModel(Artefact):
 
     sealed: ClassVar[bool] = False  # the file of checksums covers it
 
-    format: Literal[3]
+    format: Literal[4]
     notice: str
     made: datetime.date
     version: str
