@@ -74,6 +74,23 @@ def test_all_columns_come_back_in_their_types(clinic, mechanism):
     assert text["visits"].tolist() == [str(number) for number in table["visits"].to_pylist()]
 
 
+@pytest.mark.parametrize("epsilon", [2, 3])
+def test_a_release_that_tries_a_split_by_an_attribute_verifies(clinic, monkeypatch, epsilon):
+    """Four coordinates leave no components to spare, so noisy moments tries a split before it grows.
+
+    At ε = 2 there is no wide mixture, and the whole model is derived from the transcript.
+    """
+    monkeypatch.chdir(clinic)
+    config = yaml.safe_load((clinic / "config/config.yaml").read_text())
+    config |= {"mechanisms": {"long": {"method": "noisy_moments"}}, "components": 5}
+    (clinic / "config/long.yaml").write_text(yaml.safe_dump(config))
+    words = ["--mechanism", "long", "--epsilon", str(epsilon), "--configfile", "config/long.yaml"]
+    cli.main(["release", "clinic", *words, "--out", f"long-{epsilon}"])
+    model = verify.verify(clinic / f"long-{epsilon}")
+    counts = [len(entry["counts"]) for entry in model.transcript if entry.get("stage") == "whole"]
+    assert counts == [1, 1, 2]
+
+
 def test_blanks_and_atoms_are_in_the_company_of_their_values(clinic):
     raw = pd.read_csv(clinic / "clinic.csv")
     made = pd.read_csv(clinic / "moments/synthetic.csv")

@@ -214,7 +214,7 @@ def mechanism_events(mechanism: Mechanism, spec: Spec, budget: Budget) -> list[E
 
 def moment_stages(plan: Schedule) -> list[tuple[str, int]]:
     """Return the label and the number of components of each measurement of `noisy_moments`."""
-    stages, components = [("whole", 1)] * plan.whole, 1
+    stages, components = [("whole", 1)] * (plan.whole - plan.trial) + [("whole", 2)] * plan.trial, 1
     while components < plan.width:
         components += min(components, plan.width - components)
         stages += [("growing", components)] * plan.growing

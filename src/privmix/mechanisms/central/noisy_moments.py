@@ -56,7 +56,7 @@ equal weight. A search does not guarantee the best optimum.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -122,6 +122,7 @@ class Schedule:
     rounds: int
     settling: int  # of the wide mixture
     refining: int
+    trial: int = 0  # of the measurements for the whole, those of two halves by an attribute
 
     @property
     def splittings(self) -> int:
@@ -201,7 +202,9 @@ class NoisyMoments(CentralMechanism):
         if releases is None:
             tolerable = int(np.clip(TOLERABLE / loss, SHORTEST, LONGEST))
             releases = ALONE if n_components == 1 and not spec.domain.states else tolerable
-        return _plan_schedule(n_components, releases, loss)
+        plan = _plan_schedule(n_components, releases, loss)
+        cuts = self.takes_part(spec) and n_components >= FEWEST_TO_CUT
+        return replace(plan, trial=int(cuts and not plan.spare_splittings and plan.whole > 1))
 
     def loss(self, spec: Spec, n_components: int, budget: Budget, neighbours: Neighbours) -> float:
         """Return the predicted loss of a single measurement with the whole budget."""
@@ -346,11 +349,10 @@ def _run_mixed_schedule(
     }
     waiting = [each.name for each in spec.domain.attributes if not each.state_of]
     spare, splits = plan.spare_splittings, 0
-    trial = int(bool(waiting) and not spare and plan.n_components >= FEWEST_TO_CUT and plan.whole > 1)
-    mixture = run(MixedMixture(_box(spec), even), plan.whole - trial, "whole").last
-    if trial:
+    mixture = run(MixedMixture(_box(spec), even), plan.whole - plan.trial, "whole").last
+    if plan.trial:
         name = max(waiting, key=partial(balance, mixture))
-        cut = run(split_attribute(mixture, 1, spec.floor, name), 1, "whole").last
+        cut = run(split_attribute(mixture, 1, spec.floor, name), plan.trial, "whole").last
         if balance(mixture, name) >= LEAST_PART and distance(cut, 0, 1) >= FAR_APART:
             mixture = run(cut, plan.growing, "growing").last  # one split less is to come
     while mixture.n_components < plan.width:
