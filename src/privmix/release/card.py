@@ -155,7 +155,12 @@ def _mechanism(model: ReleasedModel) -> list[str]:
         f"Method `{model.method}`{f' ({settings})' if settings else ''}, configured as `{model.mechanism}`."
     ]
     lines += [f"Why it is private: {argument}" for argument in proof_paragraphs(model.method)]
-    if any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger):
+    measured_after = any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger)
+    if model.shares and not measured_after:
+        lines += proof_paragraphs(model.method, "Attributes. ")
+    if model.domain.states:
+        lines += proof_paragraphs(model.method, "Records that lack coordinates. ")
+    if measured_after:
         lines.append(
             "The attributes were measured after the mixture: one noisy table of components by values, with its own "
             "part of the budget. A record adds at most 1 for each attribute."
@@ -165,8 +170,11 @@ def _mechanism(model: ReleasedModel) -> list[str]:
     return lines
 
 
-def proof_paragraphs(method: str) -> list[str]:
-    """Return the privacy argument of a method from its module, after the argument that all local methods share."""
+def proof_paragraphs(method: str, heading: str = HEADING) -> list[str]:
+    """Return the paragraphs of this heading about a method from its module, after those that all local methods share.
+
+    By default they are the privacy argument.
+    """
     chosen = registry.method_class(method)
     if sys.flags.optimize > 1:
         raise UserError("the model card quotes docstrings; run Python without -OO (PYTHONOPTIMIZE=2).")
@@ -175,11 +183,11 @@ def proof_paragraphs(method: str) -> list[str]:
         re.sub(
             r":$",
             f" (a table in `{registry.module_of(method)}`).",
-            _join_lines(paragraph.removeprefix(HEADING)),
+            _join_lines(paragraph.removeprefix(heading)),
         )
         for document in documents
         for paragraph in document.split("\n\n")
-        if paragraph.startswith(HEADING)
+        if paragraph.startswith(heading)
     ]
     return list(dict.fromkeys(found))
 
@@ -230,7 +238,8 @@ def _unprotected(model: ReleasedModel) -> list[str]:
         lines.append(f"The number of {privacy.unit}s, and the fact that someone is in the data.")
     if model.local or _rows_are_public(model):
         lines.append(
-            "Whether a row was readable. Rows with missing or invalid values are left out, so the public number of "
+            "Whether a row was readable. Rows with invalid values, or with blanks that are no values of the model, are "
+            "left out, so the public number of "
             f"{'reports' if model.local else 'records'} shows how many were readable."
         )
     if privacy.within_m is not None:
