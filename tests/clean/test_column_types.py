@@ -90,6 +90,8 @@ def test_values_settle_on_their_lattice_inside_the_bounds(tmp_path):
     """Rounding after clipping, or clipping to the box of the cells, would leave the bounds. 0 is an atom."""
     visits, seen, _, weight = read(tmp_path, GOOD)[0].domain.axes
     assert visits.settle(np.array([-7, -0.5, 0.4, 0.6, 30.49, 30.5, 99])).tolist() == [1, 1, 1, 1, 30, 30, 30]
+    inner = visits.model_copy(update={"atoms": (7.0,)})
+    assert inner.settle(np.array([6.4, 6.6, 7.0, 7.3, 8])).tolist() == [6, 6, 8, 8, 8]
     assert seen.settle(np.array([seen.upper + 3]))[0] == seen.values[1]
     assert weight.settle(np.array([29.0, 80.25, 999])).tolist() == [30, 80.25, 200]
 

@@ -45,7 +45,8 @@ class Axis(Artefact):
     def settle(self, coordinates: np.ndarray) -> np.ndarray:
         """Return the value for each coordinate in the column's unit: on the lattice, and within the bounds.
 
-        On a lattice, an atom at a bound is no value of a coordinate: the next value is the least or the largest.
+        On a lattice, an atom is no value of a coordinate, which moves to the next value: on its own side of the atom,
+        or inside the bounds.
         """
         least, most = self.values
         if self.step is None:
@@ -54,7 +55,11 @@ class Axis(Artefact):
             least += self.step
         while most in self.atoms and least < most:
             most -= self.step
-        return np.clip(np.floor(coordinates + 0.5), least, most)
+        values = np.clip(np.floor(coordinates + 0.5), least, most)
+        for atom in self.atoms:
+            if least < atom < most:
+                values = np.where(values == atom, np.where(coordinates < atom, atom - 1, atom + 1), values)
+        return np.asarray(values)
 
     @property
     def narrowest(self) -> float:

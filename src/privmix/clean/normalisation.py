@@ -9,7 +9,8 @@ A value of an integer, a date (in days) or an ordinal (its position) stands for 
 half a step above, so the box of such a coordinate is half a step wider than its bounds on both sides.
 
 A column with atoms or modelled blanks has a state, which is an attribute (`artefacts.domain`). In place of a missing
-coordinate, a record has a public placeholder: the middle of the box for a blank, and the atom itself for an atom.
+coordinate, a record has a public placeholder: the middle of the box for a blank, and the atom, or the bound next to it,
+for an atom.
 """
 
 import datetime

@@ -125,7 +125,7 @@ def _data(model: ReleasedModel) -> list[str]:
         public = "publicly expected; anyone with the reports can count them"
     lines = [
         about.description,
-        f"{count(domain.rows, 'record')} ({public}). The release uses all records.",
+        f"{count(domain.rows, 'record')} ({public}). {_uses(model)}",
         f"Licence of the data: {about.licence}{f' ({about.licence_url})' if about.licence_url else ''}.",
     ]
     lines += [f"Cite: {about.citation}"] if about.citation else []
@@ -147,6 +147,21 @@ def _data(model: ReleasedModel) -> list[str]:
         about_it = attribute.description.rstrip(".")
         lines.append(f"`{attribute.name}`: {about_it}. Public values: {listing(attribute.values)}.")
     return [*lines, *about.caveats]
+
+
+def _uses(model: ReleasedModel) -> str:
+    """Say which records the release uses, if some may lack coordinates."""
+    if not model.domain.states or registry.method_class(model.method).completes_records:
+        return "The release uses all records."
+    if model.local:
+        return (
+            "The release uses all reports. A record that lacks a number reports the middle of the bounds, or its atom, "
+            "in place of it, so the mixture has a component there."
+        )
+    return (
+        "The mixture uses the records that have all numbers; how many these are is private. The attributes are those "
+        "of all records."
+    )
 
 
 def _mechanism(model: ReleasedModel) -> list[str]:
@@ -262,7 +277,8 @@ def _synthetic(model: ReleasedModel) -> list[str]:
     made = model.synthetic
     lines = [
         f"{count(made.rows, 'row')} drawn from the model, with the columns "
-        f"{listing([f'`{name}`' for name in made.columns])} in the units of the source, clipped to the public bounds. "
+        f"{listing([f'`{name}`' for name in made.columns])} in the units of the source, clipped to the public "
+        "bounds, with atoms as declared. "
         "Drawing them costs no privacy, and no row is copied from the data. They follow from the model and the "
         f"published seed `{made.seed}`, so anyone can draw the same rows again."
     ]
@@ -280,8 +296,10 @@ def _synthetic(model: ReleasedModel) -> list[str]:
     if states:
         lines.append(
             f"{listing(states)}: blanks, and values with a share of their own, are drawn from the released shares of "
-            "each component, so they are in the company of the values that they occur with."
+            "each component. They depend on other values only as far as the components tell them apart."
         )
+    elif model.domain.states:
+        lines.append("No row has a blank or an atom, because the release holds nothing about them.")
     if made.left_out:
         lines.append(
             f"{listing([f'`{name}`' for name in made.left_out])}: left out, because the release holds nothing about "

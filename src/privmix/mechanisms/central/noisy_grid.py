@@ -4,8 +4,8 @@ Privacy. Public values fix the grid: box, resolution, the catalog's number of re
 counts of all cells, including empty ones, are a histogram of L1 sensitivity `privacy.sensitivity.counts`: 1 for a
 record added or removed, 2 for one replaced, m times that for a person with at most m records. They are measured once
 with Laplace noise of that sensitivity over ε: ε-DP, δ = 0 (Dwork, McSherry, Nissim, Smith 2006, Theorem 1). Norm-sub,
-the fit to boxes and its searches are post-processing. Under replace-one of records N is public, and the counts are made
-to add up to it. Otherwise nothing uses N.
+the fit to boxes and its searches are post-processing. If all records contribute and replace-one makes N public, the
+counts are made to add up to it. Otherwise nothing uses N but the catalog's number.
 
 Number of cells. Qardaji, Yang, Li 2013 ("Differentially private grids for geospatial data", Guideline 1) balance the
 noise of a query, which grows with the root of the number of cells in it, against the records at its border: N ε / c

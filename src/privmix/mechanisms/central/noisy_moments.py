@@ -39,12 +39,12 @@ Records that lack coordinates. A record may lack any of q coordinates, which the
 expected moments given the coordinates that it has: z_k is then the expected place, still clipped to c, and z_k z_kᵀ + v
 P_k replaces z_k z_kᵀ, where v ≤ 1 and P_k is a projection onto at most q dimensions with P_k z_k = 0. So e²q is added
 to S², and inner products only grow (`privacy.sensitivity.joint`). The iteration is EM for the likelihood of what is
-there. It has no bias if a coordinate is missing at random given the others, or with `attributes: together`, given the
-component. All records are counted, so N stays public where it was. No split is by a state: half of its components would
-know nothing of the coordinate. On simulated records (K = 4, N = 50,000, ε = 1, half of them without a coordinate at
-random), such splits lost 0.07 nats in two dimensions and 0.03 in four. States are counted like
-other attributes, but take no part in the responsibilities: with blanks that depend on a coordinate, they would move
-components to where the blanks are.
+there. It has no bias if a coordinate is missing at random given the others. All records are counted, so N stays public
+where it was. No split is by a state: half of its components would know nothing of the coordinate. On simulated records
+(K = 4, N = 50,000, ε = 1, half of them without a coordinate at random), such splits lost 0.07 nats in two dimensions
+and 0.03 in four. States are counted like other attributes, but take no part in the responsibilities: with blanks that
+depend on a coordinate, they would move components to where the blanks are. So blanks that depend on the component, and
+on nothing that is there, are not separated by it.
 
 When to use it: with about a thousand records or more per component, from one to about thirty dimensions. Nothing in it
 grows with the volume of the box. With few records, or at a small ε, the noise allows fewer components than requested,

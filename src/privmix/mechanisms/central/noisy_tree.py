@@ -9,8 +9,8 @@ Laplace noise (Dwork, McSherry, Nissim, Smith 2006) at the rest of ε, for all l
 an earlier measurement, so this is adaptive basic composition of two pure measurements: ε in all, δ = 0. With `noise:
 gaussian` the counts are one Gaussian measurement at the rest of ε and all of δ (Balle, Wang 2018), and the same
 composition gives (ε, δ). Everything after it is post-processing: non-negative counts (`allocate_downwards`), the fit to
-boxes, its searches. Under replace-one of records N is public, and the counts are made to add up to it. Otherwise
-nothing uses N.
+boxes, its searches. If all records contribute and replace-one makes N public, the counts are made to add up to it.
+Otherwise nothing uses N but the catalog's number.
 
 When to use it: for up to three coordinates and any ε. It is the most accurate mechanism here for places. For more
 coordinates use `noisy_moments`: a tree has too many boxes there. Laplace noise is smaller in all settings here, because
