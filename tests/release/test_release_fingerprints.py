@@ -182,6 +182,13 @@ def test_the_same_records_have_the_same_fingerprints(park, change, ids):
     assert (before.most, after.most) == ((1, 1) if ids else (None, None))
 
 
+def test_the_order_of_columns_does_not_change_a_fingerprint():
+    values = np.array([[1.0, 2.0, 3.0], [5.0, 4.0, np.nan]])
+    key = bytes(range(16))
+    assert np.array_equal(fingerprints.hash_rows(values, key), fingerprints.hash_rows(values[:, ::-1], key))
+    assert len(np.unique(fingerprints.hash_rows(values, key))) == 2
+
+
 def test_changed_places_of_known_persons_overlap_and_strangers_do_not(park):
     before = _fingerprints(park, {})
     _cells(park, lambda name, cell: f"{float(cell) / 2 + 1:.6f}" if name in ("east", "north") else cell)

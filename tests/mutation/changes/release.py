@@ -82,7 +82,7 @@ CHANGES = (
     ),
     change(
         "the order of columns changes the fingerprint of a record",
-        f"{OF_FINGERPRINTS}::test_the_same_records_have_the_same_fingerprints",
+        f"{OF_FINGERPRINTS}::test_the_order_of_columns_does_not_change_a_fingerprint",
         (FINGERPRINTS, "    single.sort(axis=1)\n", ""),
     ),
     change(
