@@ -159,6 +159,11 @@ def _column(number, **changes):
     [
         (_column(0, lower=0.5), "'visits' is of type integer; its bounds and atoms must be whole"),
         (_column(0, atoms=[0, 0]), "'visits' has an atom twice"),
+        (_column(0, upper=1e16), "'visits' is of type integer; beyond 2^53, use type number"),
+        (_column(0, atoms=[1e20]), "'visits' is of type integer; beyond 2^53, use type number"),
+        (_column(3, atoms=[0.1, 0.10000000000000002]), "'weight' has an atom twice"),
+        (_column(5, values=["a", "blank"]), "'ward': missing: model adds the value 'blank'"),
+        (_column(2, values=["none", " "]), "'pain' has an empty value"),
         (_column(0, resolution=0.5), "'visits' is of type integer; its resolution must be whole"),
         (_column(0, lower=datetime.date(2020, 1, 1)), "its bounds and atoms must be numbers"),
         (_column(1, lower=3), "'seen' is of type date; its bounds and atoms must be dates, such as 2017-01-31"),

@@ -688,6 +688,10 @@ def test_the_command_promises_no_more_than_it_checked(originals, capsys):
     assert "internally consistent; origin not proven" in said
     assert "valid release" not in said
     assert "Not checked: the mixture comes from a random search" in said
+    cli.main(["verify", str(folders["moments"])])
+    said = " ".join(capsys.readouterr().out.split())
+    derived = "The shares of attributes follow from the transcript" in said
+    assert derived != ("the mixture and the shares of attributes come from a random search" in said)
     cli.main(["verify", str(folders["grid"]), "--signer", str(key)])
     said = " ".join(capsys.readouterr().out.split())
     assert f"signed by {key.read_text().split()[1]}" in said

@@ -87,6 +87,7 @@ class Reader(CatalogModel):
 NUMERIC = ("number", "integer", "date", "ordinal")  # types that may be coordinates
 CATEGORICAL = ("category", "boolean", "ordinal")  # types that may be attributes
 BOOLEAN = ("false", "true")
+LARGEST_INTEGER = 2**53  # whole numbers up to it are exact as 64-bit floats
 EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -137,6 +138,14 @@ class Column(CatalogModel):
         if self.type in ("category", "ordinal"):
             if len(self.values) < 2 or len(set(self.values)) != len(self.values):
                 raise ValueError(f"column {self.name!r} needs at least two distinct public values")
+            if not all(value.strip() for value in self.values):
+                raise ValueError(
+                    f"column {self.name!r} has an empty value; `missing` says what a blank means"
+                )
+            if self.models_blanks and "blank" in self.values:
+                raise ValueError(
+                    f"column {self.name!r}: missing: model adds the value 'blank'; rename the other"
+                )
         elif self.values:
             raise ValueError(f"column {self.name!r} is of type {self.type}; its values must not be listed")
         if self.type in ("integer", "date", "ordinal") and (self.resolution or 1) % 1:
@@ -162,6 +171,8 @@ class Column(CatalogModel):
             raise ValueError(f"column {self.name!r}: bounds and atoms must be finite")
         if self.type == "integer" and any(number % 1 for number in numbers):
             raise ValueError(f"column {self.name!r} is of type integer; its bounds and atoms must be whole")
+        if self.type == "integer" and any(abs(number) > LARGEST_INTEGER for number in numbers):
+            raise ValueError(f"column {self.name!r} is of type integer; beyond 2^53, use type number")
         if self.lower is None or self.upper is None or not to_number(self.lower) < to_number(self.upper):
             raise ValueError(
                 f"column {self.name!r} needs public bounds lower < upper (never taken from the data)"
@@ -170,7 +181,7 @@ class Column(CatalogModel):
             raise ValueError(f"column {self.name!r} needs bound_reason: state why its bounds are public")
         if self.type == "number" and self.resolution is None:
             raise ValueError(f"column {self.name!r} needs a public resolution > 0")
-        if len(set(numbers[2:])) != len(numbers[2:]):
+        if len({f"{number:.15g}" for number in numbers[2:]}) != len(numbers[2:]):
             raise ValueError(f"column {self.name!r} has an atom twice")
 
     @property

@@ -40,8 +40,8 @@ LIMITS = (
     "copy of the project, or account files that are deleted together, replaced by older copies together or forged with "
     "their key.",
     "If no person id stayed the same, it takes records for new ones if their values were changed (rounded, moved, in "
-    "other units), or if another file has them with fewer, more or other declared columns, unless the coordinates or "
-    "all number columns are the same.",
+    "other units), or if another file has them with fewer, more or other declared columns (an identifier is none), "
+    "unless the coordinates or all number columns are the same.",
     "Copies of a record within one file count as one record, unless person ids show whose they are.",
     "If only some releases have person ids, or they use different ids for the same persons, the sum per person can be "
     "too small.",

@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from privmix.artefacts.io import file_sha256
 from privmix.catalog.entry import CATEGORICAL, NUMERIC, Column, Entry, to_number
-from privmix.catalog.readers.base import BOOLEAN_SPELLINGS, Batch, read_batches
+from privmix.catalog.readers.base import BOOLEAN_SPELLINGS, DECIMAL, Batch, read_batches
 from privmix.errors import UserError
 
 WORD = np.dtype("<u8")
@@ -40,7 +40,6 @@ BLOCK_ROWS = 1 << 14  # rows that are hashed together; they fit into the process
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 _LONGEST_NUMBER = 1000  # characters
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII)  # what a number column accepts
 _DATE = re.compile(r"(\d{4}-\d\d-\d\d)([ t].*)?", re.ASCII)  # a time of day is ignored, as in a date column
 _BOOLEANS = {text: float(code) for code, texts in enumerate(BOOLEAN_SPELLINGS) for text in texts}
 
@@ -192,7 +191,7 @@ def _text_value(text: str, key: bytes) -> float:
         return np.nan
     if text in _BOOLEANS:
         return _BOOLEANS[text]
-    if _DECIMAL.fullmatch(text):
+    if DECIMAL.fullmatch(text):
         return float(text)
     if date := _DATE.fullmatch(text):
         try:

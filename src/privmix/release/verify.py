@@ -146,7 +146,7 @@ def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     signed_by = signing.check_signature(folder)
     if trusted is not None and signed_by != trusted:
         raise UserError(
-            f"{folder} is signed by {signed_by}, not by {trusted}: it does not come from the signer that you trust."
+            f"{folder} is signed by {signed_by}, not by the given key: it does not come from the signer that you trust."
         )
     model = read_release(folder)
     if model.local != (REPORTS in names):
@@ -436,7 +436,13 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
     if mixture:
         found.insert(6, "The mixture follows from the transcript.")
     else:
-        found.append("Not checked: the mixture comes from a random search, so only its form was checked.")
+        derived = table or model.local or not model.shares
+        what, its = (
+            ("the mixture comes", "its")
+            if derived
+            else ("the mixture and the shares of attributes come", "their")
+        )
+        found.append(f"Not checked: {what} from a random search, so only {its} form was checked.")
     free = {  # parts of a transcript that do not follow from its noisy numbers
         "dp_sgd": "the start",
         "output_noise": "the reference",

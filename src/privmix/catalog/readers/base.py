@@ -120,7 +120,7 @@ def column_positions(entry: Entry, names: Iterable[str], path: Path) -> dict[str
 
 
 BOOLEAN_SPELLINGS = (("false", "f", "no", "n", "0", "0.0"), ("true", "t", "yes", "y", "1", "1.0"))
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def convert_batch(raw: RawBatch, entry: Entry) -> Batch:
@@ -240,7 +240,7 @@ def _positions(column: Column, codes: np.ndarray) -> np.ndarray:
 
 def _parse_number(text: str) -> float:
     """Parse one number as Arrow's cast does: decimal notation, no underscores, no words. Return NaN if it fails."""
-    return float(text) if _NUMBER.fullmatch(text) else np.nan
+    return float(text) if DECIMAL.fullmatch(text) else np.nan
 
 
 def _codes(column: Column, field: pa.Array, faults: _Faults) -> np.ndarray:
