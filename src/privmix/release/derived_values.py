@@ -216,7 +216,7 @@ def _scheduled_mixture(
 ) -> MixedMixture | None:
     neighbours = mechanism.relation(spec)
     plan = mechanism.schedule(spec, budget, neighbours)
-    if plan.width > plan.n_components:
+    if plan.width > plan.n_components or mechanism.marginal_share:
         return None
     multiplier = equal_shares(0, plan.releases, budget, "exact").noise_multiplier
     waiting = iter(entries)
@@ -245,7 +245,7 @@ def check_notes(model: ReleasedModel, plan: PublicPlan) -> None:
     used: set[int] = set()
     stated = set()
     for note in own:
-        fits = [number for number, form in enumerate(forms) if _fits(form, note, model)]
+        fits = [number for number, form in enumerate(forms) if _fits(form, note, plan)]
         _demand(note in exact or any(number not in used for number in fits), repr(note[:60]))
         used.update(fits)
         _demand(note not in stated, "a note occurs twice")
@@ -266,10 +266,10 @@ def _demand(holds: bool, what: str) -> None:
         raise UserError(f"{MODEL}: the notes are not those of the mechanism ({what}); do not publish it.")
 
 
-def _fits(form: re.Pattern[str], note: str, model: ReleasedModel) -> bool:
-    """Return whether the note has the form. A number of components is at most that of the model."""
-    found = form.fullmatch(note)
-    return found is not None and all(int(number) <= max(model.components) for number in found.groups())
+def _fits(form: re.Pattern[str], note: str, plan: PublicPlan) -> bool:
+    """Return whether the note has the form. A number of components is at most that of the plan."""
+    found, most = form.fullmatch(note), plan.mechanism.most_components(plan.spec)
+    return found is not None and all(int(number) <= most for number in found.groups())
 
 
 def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
@@ -277,8 +277,9 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     entries = plan.entries(model.transcript)
     mechanism, spec, budget = plan.mechanism, plan.mixture_spec, plan.budget
     asked = plan.job.spec(model.domain)
-    if asked.candidates:
-        yield asked.choice_note(len(model.original.weights) if plan.chosen is None else plan.chosen)
+    listed = asked if asked.candidates else spec
+    if listed.candidates:
+        yield listed.choice_note(len(model.original.weights) if plan.chosen is None else plan.chosen)
     if plan.chosen is not None:
         price = asked.choice_share * plan.job.budget.epsilon
         if component_choice.expected_loss(asked, price) > component_choice.LARGEST_LOSS / 2:
@@ -294,9 +295,11 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
         yield from dp_sgd._notes(_sgd_deviation(mechanism, spec, budget), spec)
     elif isinstance(mechanism, NoisyMoments):
         neighbours = mechanism.relation(spec)
-        schedule = mechanism.schedule(spec, budget, neighbours)
-        each = mechanism.loss(spec, schedule.n_components, budget, neighbours)
+        for_moments, _ = mechanism.split(budget)
+        schedule = mechanism.schedule(spec, for_moments, neighbours)
+        each = mechanism.loss(spec, schedule.n_components, for_moments, neighbours)
         yield from noisy_moments._notes(schedule, spec, schedule.releases * each)
+        yield from mechanism.table_note(len(model.original.weights))
     elif isinstance(mechanism, OutputNoise):
         _, factors = _shrunk_sum(mechanism, entries[0], spec, budget)
         yield from output_noise._notes(factors, entries[0]["blocks"])

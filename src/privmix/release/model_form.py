@@ -106,14 +106,18 @@ def _are_listed(values: tuple[str, ...]) -> bool:
     return len(values) >= 2 and len(set(values)) == len(values) and all(value.strip() for value in values)
 
 
-def check_mixtures(model: ReleasedModel) -> None:
+def check_mixtures(model: ReleasedModel, most: int) -> None:
     """Check the form of the mixture: what every mechanism guarantees, and the same mixture in both systems of units.
+
+    It has at most so many components as the plan of its mechanism allows.
 
     A naive fit to noisy reports, and DP-EM, may give components that are wider than the public box.
     """
     size, d = len(model.normalised.weights), len(model.domain.axes)
-    if not 1 <= size <= max(model.components):
-        raise UserError(f"{MODEL}: the mixture has {size} components, more than requested, or none.")
+    if not 1 <= size <= most:
+        raise UserError(
+            f"{MODEL}: the mixture has {size} components, more than its mechanism can have, or none."
+        )
     spec = Spec(model.domain, size)
     weights, means = numbers(model.normalised.weights, size), numbers(model.normalised.means, size, d)
     covariances = numbers(model.normalised.covariances, size, d, d)

@@ -23,7 +23,7 @@ from privmix.mechanisms.central.noisy_tree import NoisyTree, _bisection, root_le
 from privmix.mechanisms.central.output_noise import OutputNoise
 from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
-from privmix.mechanisms.shared import joint_moments
+from privmix.mechanisms.shared import joint_moments, marginals
 from privmix.mechanisms.shared.joint_moments import MomentScheme
 from privmix.mixture import deviation, gradient
 from privmix.mixture.moments import upper_triangle
@@ -88,12 +88,15 @@ def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
         for entry in entries[1:]:
             yield from _moments(entry, {"stage": "moments"}, max(components), mechanism, spec, multiplier)
     elif isinstance(mechanism, NoisyMoments):
-        schedule = mechanism.schedule(spec, budget, mechanism.relation(spec))
+        for_moments, for_marginals = mechanism.split(budget)
+        schedule = mechanism.schedule(spec, for_moments, mechanism.relation(spec))
         stages = moment_stages(schedule)
-        _demand(len(entries) == len(stages), "the number of measurements")
-        multiplier = equal_shares(0, schedule.releases, budget, "exact").noise_multiplier
-        for entry, (label, number) in zip(entries, stages, strict=True):
+        _demand(len(entries) == len(stages) + (for_marginals is not None), "the number of measurements")
+        multiplier = equal_shares(0, schedule.releases, for_moments, "exact").noise_multiplier
+        for entry, (label, number) in zip(entries, stages, strict=False):
             yield from _moments(entry, {"stage": label}, number, mechanism, spec, multiplier)
+        if for_marginals is not None:
+            yield from _marginals(entries[-1], mechanism, spec, for_marginals)
     elif isinstance(mechanism, DpEm):
         _demand(len(entries) == mechanism.iterations, "the number of iterations")
         for number, entry in enumerate(entries):
@@ -190,7 +193,10 @@ def attribute_table(entry: Entry, plan: PublicPlan) -> np.ndarray:
     values = sum(len(attribute.values) for attribute in plan.spec.domain.attributes)
     content = _text_bytes(_only(entry, "attributes")["attributes"])
     components, rest = divmod(len(content), 8 * values)
-    _demand(rest == 0 and 1 <= components <= plan.spec.n_components, "counts of each component and value")
+    _demand(
+        rest == 0 and 1 <= components <= plan.mechanism.most_components(plan.spec),
+        "counts of each component and value",
+    )
     return _counts(entry["attributes"], components * values).reshape(components, values)
 
 
@@ -327,6 +333,21 @@ def _values(
         _demand(bool((np.abs(own.sum(axis=1) - counts) <= slack).all()), "moments of one set of records")
     each = scheme.attributes * scheme.value
     return Noisy("values", values.ravel(), sigma, least=0.0, most=each * records, per_record=each)
+
+
+def _marginals(entry: Entry, mechanism: NoisyMoments, spec: Spec, multiplier: float) -> Iterator[Noisy]:
+    """Check the counts of each column. Every record has a value in a column without blanks."""
+    columns, neighbours = mechanism.columns(spec, multiplier), mechanism.relation(spec)
+    table = _counts(_only(entry, "marginals")["marginals"], sum(columns.sizes))
+    sigma = multiplier * marginals.reach(len(columns.sizes), neighbours)
+    most = most_records(spec, neighbours)
+    complete = []
+    for number, counts in enumerate(columns.split(table)):
+        has_all = number not in spec.domain.states
+        complete += [counts.sum()] if has_all else []
+        yield Noisy(marginals.LABEL, counts, sigma, least=0.0, most=most, per_record=1.0 if has_all else None)
+    slack = farthest(sigma * math.sqrt(2 * max(columns.sizes)), len(columns.sizes) ** 2)
+    _demand(not complete or np.ptp(complete) <= slack, "columns of the same records")
 
 
 def _symmetric(value: Any, components: int, d: int) -> np.ndarray:

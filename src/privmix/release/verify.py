@@ -157,7 +157,7 @@ def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     _check_ledger(model, plan)
     _check_claim(model)
     check_transcript(model.transcript, plan, any_number=rehearsal)
-    check_mixtures(model)
+    check_mixtures(model, plan.mechanism.most_components(plan.spec))
     derived = check_mixture(model, plan)
     check_shares(model, plan)
     check_notes(model, plan)
