@@ -450,7 +450,7 @@ FORGERIES = {
         "response", rebuilt(_other_share), "do not follow from",
     ),
     # Values that no column has.
-    "a value twice": ("grid", rebuilt(_with_values("no", "no")), "types of the columns"),
+    "a value twice": ("grid", rebuilt(_with_values("no", "no")), "values of an attribute"),
     "values without letters": ("grid", rebuilt(_with_values("", " ")), "values of an attribute"),
     "one value": ("grid", rebuilt(_with_values("no")), "values of an attribute"),
     "a column without a name": (
