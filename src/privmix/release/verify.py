@@ -413,7 +413,7 @@ def _count_check(model: ReleasedModel, plan: PublicPlan) -> str:
     """Say with what the counts of records in the transcript were compared."""
     public, complete = plan.mechanism.relation(plan.spec).size_is_public, plan.mixture_spec != plan.spec
     if model.method not in COUNTING:
-        return "Not checked: the number of records behind the mixture; its transcript does not show it."
+        return "Not checked: whether the transcript is of the stated number of records."
     if not complete and public:
         return "The counts of the transcript add up to the public number of records, up to their noise."
     with_table = complete and plan.attributes is not None
