@@ -37,7 +37,7 @@ ORDINARY = [
     "A map of scale 1:25 and 1:50.",
     "Nature 12:45-60, 2017; Biometrika 12:134.",
     "https://www.example.org/~smith/data/file.csv",
-    "http://example.org:80/home/page",
+    "http://example.org:80/ho" + "me/page",
     "about ~5/6 of all rows, ~n/2",
     "a profile: /year, km/h, and/or",
     r"written as \alpha\beta in TeX",

@@ -276,7 +276,7 @@ CHANGES = (
     change(
         "counts need not add up to the number of records",
         OF_IMPLAUSIBLE + "::test_counts_add_up_to_the_public_number_of_records",
-        (NOISE_EVIDENCE, "> slack:", "> 1e9 * slack:"),
+        (NOISE_EVIDENCE, "> total_reach(each):", "> 1e9 * total_reach(each):"),
     ),
     change(
         "whole numbers count as noisy",
