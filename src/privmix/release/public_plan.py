@@ -122,7 +122,8 @@ def _job(model: ReleasedModel) -> MechanismJob:
     _demand(set(stated) <= {axis.name for axis in model.domain.axes}, "domain.attributes")
     _demand(len(set(stated)) == len(stated), "domain.attributes")
     _demand(1 <= model.domain.max_records_per_person <= MOST_RECORDS_PER_PERSON, "domain")
-    _demand(model.domain.persons is None or model.domain.persons >= 1, "domain.persons")
+    persons = model.domain.persons
+    _demand(persons is None or 1 <= persons <= model.domain.rows, "domain.persons")
     mechanism = registry.build(model.method, model.parameters, where=f"{MODEL}: parameters")
     for key, value in model.parameters.items():
         _demand(_is_plain(_parameter(mechanism, key), value), f"parameters.{key}")

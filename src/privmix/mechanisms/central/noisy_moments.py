@@ -325,10 +325,14 @@ class NoisyMoments(CentralMechanism):
     ) -> MixedMixture:
         """Carry out the schedule, with the attributes if they take part."""
         if self.value_share(spec):
-            shape = self.scheme(spec)
-            deviation = noise_multiplier * shape.sensitivity(self.relation(spec)) / shape.count
-            return _run_mixed_schedule(run, plan, spec, EMPTY * deviation / spec.domain.rows, rng)
+            return _run_mixed_schedule(run, plan, spec, self.empty_weight(spec, noise_multiplier), rng)
         return MixedMixture(_run_schedule(run, plan, spec, rng))
+
+    def empty_weight(self, spec: Spec, noise_multiplier: float) -> float:
+        """Return the weight below which a component is dropped if attributes take part."""
+        shape = self.scheme(spec)
+        deviation = noise_multiplier * shape.sensitivity(self.relation(spec)) / shape.count
+        return EMPTY * deviation / spec.domain.rows
 
 
 def holds(label: str) -> bool:
