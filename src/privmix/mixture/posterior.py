@@ -68,6 +68,14 @@ def posterior(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, prior: 
     return Posterior(prior.alpha + counts, means, kappas, prior.freedom + counts, scales)
 
 
+def share_concentration(counts: np.ndarray, previous: np.ndarray, strength: float) -> np.ndarray:
+    """Return the Dirichlet parameters of shares given counts of values (..., V), for a prior with mean `previous`.
+
+    The prior is worth `strength` records. As for the weights, negative counts are taken as zero.
+    """
+    return np.asarray(np.maximum(counts, 0.0) + strength * previous)
+
+
 def simulate_noise(
     count: int, components: int, d: int, deviations: tuple[float, float, float], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

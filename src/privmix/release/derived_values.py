@@ -15,7 +15,7 @@ from privmix.errors import UserError
 from privmix.mechanisms.base import Spec, project_to_box
 from privmix.mechanisms.central import dp_em, dp_sgd, noisy_moments, output_noise
 from privmix.mechanisms.central.dp_em import DpEm
-from privmix.mechanisms.central.dp_sgd import CLIP, FIRST_STEP, LAST_STEP, DpSgd
+from privmix.mechanisms.central.dp_sgd import DpSgd
 from privmix.mechanisms.central.noisy_moments import NoisyMoments
 from privmix.mechanisms.central.noisy_tree import NoisyTree
 from privmix.mechanisms.central.output_noise import LEAST_VARIANCE, OutputNoise
@@ -24,6 +24,7 @@ from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local import adaptive_tree_response, tree_response
 from privmix.mechanisms.local.base import LocalMechanism
 from privmix.mechanisms.shared import attribute_counts, component_choice
+from privmix.mechanisms.shared.joint_attributes import JointAttributes
 from privmix.mechanisms.shared.joint_moments import (
     AnyModel,
     MomentMeasurement,
@@ -32,7 +33,7 @@ from privmix.mechanisms.shared.joint_moments import (
     m_step,
 )
 from privmix.mechanisms.shared.synopsis import Synopsis, SynopsisMechanism
-from privmix.mixture import deviation, gradient
+from privmix.mixture import deviation
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Prior, estimate
@@ -58,7 +59,7 @@ def derive_mixture(model: ReleasedModel, plan: PublicPlan) -> Mixture | None:
     if isinstance(mechanism, DpEm):
         return _em_mixture(mechanism, entries, spec, budget)
     if isinstance(mechanism, DpSgd):
-        return _descend(mechanism, entries, spec, budget)
+        return _climb(mechanism, entries, spec, budget).gaussians
     if isinstance(mechanism, OutputNoise):
         return _moved_reference(mechanism, entries[0], spec, budget)
     if isinstance(mechanism, PosteriorSample) and mechanism.released == "mean":
@@ -87,8 +88,8 @@ def check_mixture(model: ReleasedModel, plan: PublicPlan) -> bool:
 
 def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
     """Compare the shares of attributes with those that the measured table, or the measurements together, imply."""
-    if isinstance(plan.mechanism, NoisyMoments) and plan.mechanism.takes_part(plan.spec):
-        _check_scheduled_shares(model, plan, plan.mechanism)
+    if isinstance(plan.mechanism, NoisyMoments | JointAttributes) and plan.mechanism.takes_part(plan.spec):
+        _check_joint_shares(model, plan)
         return
     if plan.attributes is None:
         return
@@ -106,18 +107,35 @@ def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
     _compare_shares(model, derived)
 
 
-def _check_scheduled_shares(model: ReleasedModel, plan: PublicPlan, mechanism: NoisyMoments) -> None:
+def _check_joint_shares(model: ReleasedModel, plan: PublicPlan) -> None:
     """Compare shares that took part in the clustering. After a random search, only their attributes are known."""
     with np.errstate(all="ignore"):
-        derived = _scheduled_mixture(mechanism, plan.entries(model.transcript), plan.spec, plan.budget)
+        derived = _joint_shares(plan, plan.entries(model.transcript))
     if derived is not None:
-        _compare_shares(model, derived.shares)
-    elif list(model.shares) != [attribute.name for attribute in plan.spec.domain.attributes]:
-        _compare_shares(model, {})
+        _compare_shares(model, derived)
+    else:
+        _demand_shares(list(model.shares) == [attribute.name for attribute in plan.spec.domain.attributes])
+
+
+def _joint_shares(plan: PublicPlan, entries: Sequence[Entry]) -> Mapping[str, np.ndarray] | None:
+    """Return the shares that the transcript implies, or None if a random search or draw lies between."""
+    mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
+    if isinstance(mechanism, DpSgd):
+        return _climb(mechanism, entries, spec, budget).shares
+    if isinstance(mechanism, PosteriorSample):
+        belief = _posterior(mechanism, entries, spec, budget)
+        return belief.mean_shares if mechanism.released == "mean" else None
+    assert isinstance(mechanism, NoisyMoments)
+    scheduled = _scheduled_mixture(mechanism, entries, spec, budget)
+    return None if scheduled is None else scheduled.shares
 
 
 def _compare_shares(model: ReleasedModel, derived: Mapping[str, np.ndarray]) -> None:
-    if not are_rounded(model.shares, derived, DECIMALS):
+    _demand_shares(are_rounded(model.shares, derived, DECIMALS))
+
+
+def _demand_shares(follow: bool) -> None:
+    if not follow:
         raise UserError(
             f"{MODEL}: the shares of attributes do not follow from the transcript; do not publish it."
         )
@@ -155,20 +173,12 @@ def _em_mixture(mechanism: DpEm, entries: Sequence[Entry], spec: Spec, budget: B
     return dp_em._project_to_box(fitted, spec, _em_curator(mechanism, spec, budget).noise_variance(counts))
 
 
-def _sgd_deviation(mechanism: DpSgd, spec: Spec, budget: Budget) -> float:
-    norm = mechanism.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
-    reach = norm if mechanism.relation(spec).relation == "add_remove" else 2 * norm
-    return mechanism.noise_multipliers(spec, budget)[1] * reach / (mechanism.rate(spec) * spec.domain.rows)
-
-
-def _descend(mechanism: DpSgd, entries: Sequence[Entry], spec: Spec, budget: Budget) -> Mixture:
-    mixture, size = _from_values(entries[0]["start"]), mechanism.rate(spec) * spec.domain.rows
-    deviated = _sgd_deviation(mechanism, spec, budget)
+def _climb(mechanism: DpSgd, entries: Sequence[Entry], spec: Spec, budget: Budget) -> MixedMixture:
+    model = mechanism.with_shares(_from_values(entries[0]["start"]), spec)
+    size, deviated = mechanism.rate(spec) * spec.domain.rows, mechanism.deviation(spec, budget)
     for step, entry in enumerate(entries[1:]):
-        length = FIRST_STEP * (LAST_STEP / FIRST_STEP) ** (step / max(mechanism.steps - 1, 1))
-        released = np.array(entry["gradient"]) / size
-        mixture = project_to_box(*gradient.take_step(mixture, released, rate=length, noise=deviated), spec)
-    return mixture
+        model = mechanism.climb(model, np.array(entry["gradient"]) / size, step, deviated, spec)
+    return model if isinstance(model, MixedMixture) else MixedMixture(model)
 
 
 def _shrunk_sum(
@@ -203,7 +213,7 @@ def _measured(entry: Entry, spec: Spec, mechanism: Any, noise_multiplier: float)
 def _posterior(
     mechanism: PosteriorSample, entries: Sequence[Entry], spec: Spec, budget: Budget
 ) -> NoisyPosterior:
-    mixture = about = _from_values(entries[0]["reference"])
+    mixture = about = mechanism.with_shares(_from_values(entries[0]["reference"]), spec)
     multipliers = mechanism.noise_multipliers(budget)[1:]
     for entry, multiplier in zip(entries[1:], multipliers, strict=False):
         about, released = mixture, _measured(entry, spec, mechanism, multiplier)
@@ -291,7 +301,7 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
         if _em_curator(mechanism, spec, budget).count_noise() > spec.domain.rows / spec.n_components:
             yield dp_em.MOSTLY_NOISE
     elif isinstance(mechanism, DpSgd):
-        yield from dp_sgd._notes(_sgd_deviation(mechanism, spec, budget), spec)
+        yield from dp_sgd._notes(mechanism.deviation(spec, budget), spec)
     elif isinstance(mechanism, NoisyMoments):
         neighbours = mechanism.relation(spec)
         schedule = mechanism.schedule(spec, budget, neighbours)

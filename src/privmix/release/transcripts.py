@@ -16,7 +16,7 @@ import numpy as np
 from privmix.errors import UserError
 from privmix.mechanisms.base import Mechanism, Spec
 from privmix.mechanisms.central.dp_em import DpEm
-from privmix.mechanisms.central.dp_sgd import CLIP, DpSgd
+from privmix.mechanisms.central.dp_sgd import DpSgd
 from privmix.mechanisms.central.noisy_grid import NoisyGrid
 from privmix.mechanisms.central.noisy_moments import NoisyMoments
 from privmix.mechanisms.central.noisy_tree import NoisyTree, _bisection, root_levels
@@ -25,7 +25,7 @@ from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.shared import joint_moments
 from privmix.mechanisms.shared.joint_moments import MomentScheme
-from privmix.mixture import deviation, gradient
+from privmix.mixture import deviation
 from privmix.mixture.moments import upper_triangle
 from privmix.privacy import sensitivity
 from privmix.privacy.accounting import ATTRIBUTE_COUNTS, Budget, gaussian_mu
@@ -267,7 +267,7 @@ def check_shape(value: Any, first: int, depth: int) -> TreeShape:
 
 def moment_scheme(mechanism: Mechanism, spec: Spec) -> MomentScheme:
     """Return the weights of a joint measurement, with attributes if they take part in it."""
-    if isinstance(mechanism, NoisyMoments):
+    if isinstance(mechanism, NoisyMoments | PosteriorSample):
         return mechanism.scheme(spec)
     return joint_moments.scheme(len(spec.domain.axes))
 
@@ -360,11 +360,9 @@ def _em_iteration(entry: Entry, number: int, mechanism: DpEm, spec: Spec, budget
 def _gradients(entries: list[Entry], mechanism: DpSgd, spec: Spec, budget: Budget) -> Iterator[Noisy]:
     _demand(len(entries) == 1 + mechanism.steps, "the number of steps")
     _mixture(_only(entries[0], "start")["start"], spec.n_components, spec, _start_floor(spec))
-    norm = mechanism.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
-    reach = norm if mechanism.relation(spec).relation == "add_remove" else 2 * norm
-    sigma = mechanism.noise_multipliers(spec, budget)[1] * reach
-    length = gradient.size(spec.n_components, len(spec.domain.axes))
-    most = norm * most_records(spec, mechanism.relation(spec))
+    sigma = mechanism.noise_multipliers(spec, budget)[1] * mechanism.reach(spec)
+    length = mechanism.size(spec)
+    most = mechanism.norm(spec) * most_records(spec, mechanism.relation(spec))
     for number, entry in enumerate(entries[1:]):
         _demand(_only(entry, "step", "gradient")["step"] == number, "the steps in order")
         yield Noisy(
@@ -444,4 +442,19 @@ def _posterior(
         _demand(bool((lower <= upper).all()), "lower ends below upper ends")
         _inside(np.array([lower, upper]), spec)
     for entry in entries[2 + mechanism.iterations :]:
-        _mixture(_only(entry, "draw")["draw"], k, spec, spec.floor)
+        _draw(_only(entry, "draw")["draw"], k, mechanism, spec)
+
+
+def _draw(value: Any, components: int, mechanism: PosteriorSample, spec: Spec) -> None:
+    """Check drawn parameters: a mixture, and shares of the values of attributes that take part."""
+    _demand(isinstance(value, dict), "a mixture")
+    if mechanism.takes_part(spec):
+        _only(value, "weights", "means", "covariances", "shares")
+        _demand(isinstance(value["shares"], dict), "shares")
+        _only(value["shares"], *(attribute.name for attribute in spec.domain.attributes))
+        for attribute in spec.domain.attributes:
+            shares = numbers(value["shares"][attribute.name], components, len(attribute.values))
+            whole = np.abs(shares.sum(axis=1) - 1) <= SUM_OF_WEIGHTS
+            _demand(bool((shares >= 0).all() and whole.all()), "shares that add up to 1")
+        value = {key: each for key, each in value.items() if key != "shares"}
+    _mixture(value, components, spec, spec.floor)

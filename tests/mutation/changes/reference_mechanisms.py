@@ -74,15 +74,15 @@ CHANGES = (
         OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
         (
             DP_SGD,
-            "of_records = gradient.gradients(points, mixture, rowwise=self.exact)\n",
-            "of_records = gradient.clip_gradients(gradient.gradients(points, mixture), 3.0)\n",
+            "of_records = gradient.gradients(points, model, values=values, rowwise=self.exact)\n",
+            "of_records = gradient.clip_gradients(gradient.gradients(points, model), 3.0)\n",
         ),
         (DP_SGD, "(gradient.clip_gradients(part, norm) for part", "(part for part"),
     ),
     change(
         "replacing costs DP-SGD no more than removing",
         OF_DP_SGD + "::test_noise_has_the_scale_of_the_theorem",
-        (DP_SGD, 'norm if neighbours.relation == "add_remove" else 2 * norm', "norm"),
+        (DP_SGD, 'norm if self.relation(spec).relation == "add_remove" else 2 * norm', "norm"),
     ),
     change(
         "steps forgotten in the calibration of DP-SGD",
@@ -248,10 +248,10 @@ CHANGES = (
         OF_POSTERIOR_SAMPLE + "::test_everything_follows_from_the_measurements",
         (
             POSTERIOR_SAMPLE,
-            "        observations = spec.observations(points)\n",
-            "        observations = spec.observations(points)\n"
+            "        observations = self.observations(points, view, spec)\n",
+            "        observations = self.observations(points, view, spec)\n"
             "        from privmix.mixture.em import loop\n"
-            "        mixture = loop(observations, mixture, floor=spec.floor, max_iter=1).mixture\n",
+            "        reference = loop(observations, reference, floor=spec.floor, max_iter=1).mixture\n",
         ),
     ),
     change(

@@ -64,6 +64,7 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import CentralMechanism, Randomness, Records, Release, Spec, mechanism_dataclass
+from privmix.mechanisms.shared.joint_attributes import has_few_values
 from privmix.mechanisms.shared.joint_moments import (
     AnyModel,
     MomentScheme,
@@ -168,8 +169,7 @@ class NoisyMoments(CentralMechanism):
             return False
         if self.attributes is not None:
             return self.attributes == "together"
-        d = len(spec.domain.axes)
-        return sum(len(each.values) - 1 for each in categories) <= d + d * (d + 1) // 2
+        return has_few_values(spec.domain)
 
     def table_share(self, spec: Spec) -> float:
         """Return the part of the budget for a table of attributes after the mixture."""
