@@ -32,7 +32,7 @@ from privmix.mechanisms.shared.joint_moments import (
     average_mixtures,
     m_step,
 )
-from privmix.mechanisms.shared.synopsis import Synopsis, SynopsisMechanism
+from privmix.mechanisms.shared.synopsis import SynopsisMechanism
 from privmix.mixture import deviation
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
@@ -92,6 +92,8 @@ def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
         _check_joint_shares(model, plan)
         return
     if plan.attributes is None:
+        if not plan.spec.domain.axes:
+            _demand_all_attributes(model, plan)
         return
     table, neighbours = attribute_table(model.transcript[-1], plan), plan.mechanism.relation(plan.spec)
     weights = np.array(model.normalised.weights)
@@ -114,7 +116,7 @@ def _check_joint_shares(model: ReleasedModel, plan: PublicPlan) -> None:
     if derived is not None:
         _compare_shares(model, derived)
     else:
-        _demand_shares(list(model.shares) == [attribute.name for attribute in plan.spec.domain.attributes])
+        _demand_all_attributes(model, plan)
 
 
 def _joint_shares(plan: PublicPlan, entries: Sequence[Entry]) -> Mapping[str, np.ndarray] | None:
@@ -132,6 +134,11 @@ def _joint_shares(plan: PublicPlan, entries: Sequence[Entry]) -> Mapping[str, np
 
 def _compare_shares(model: ReleasedModel, derived: Mapping[str, np.ndarray]) -> None:
     _demand_shares(are_rounded(model.shares, derived, DECIMALS))
+
+
+def _demand_all_attributes(model: ReleasedModel, plan: PublicPlan) -> None:
+    """Check the attributes of shares that a random search made. `model_form` checks that they are distributions."""
+    _demand_shares(list(model.shares) == [attribute.name for attribute in plan.spec.domain.attributes])
 
 
 def _demand_shares(follow: bool) -> None:
@@ -313,10 +320,10 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     elif isinstance(mechanism, PosteriorSample):
         yield from _posterior(mechanism, entries, spec, budget).notes()
     elif isinstance(mechanism, SynopsisMechanism):
-        yield from _synopsis_notes(mechanism.replay(entries[0], spec, budget), spec)
+        yield from mechanism.replay(entries[0], spec, budget).notes(spec)
     elif isinstance(mechanism, TreeThenMoments):
         for_tree = Budget(mechanism.tree_share * budget.epsilon, 0.0)
-        yield from _synopsis_notes(NoisyTree().replay(entries[0], spec, for_tree), spec)
+        yield from NoisyTree().replay(entries[0], spec, for_tree).notes(spec)
     elif isinstance(mechanism, adaptive_tree_response.AdaptiveTreeResponse):
         per_report = mechanism.plan(spec, budget)
         halving = tree_response.halvings(spec, model.method)
@@ -326,17 +333,6 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
                 "A part of the public box stands out from the noise only if it holds half of the records: "
                 "the mixture is mostly noise."
             )
-
-
-def _synopsis_notes(synopsis: Synopsis, spec: Spec) -> Iterator[str]:
-    supported = int((synopsis.weights() > 0).sum())
-    if synopsis.mostly_noise:
-        yield f"The noise in the {len(synopsis.counts)} counts is as large as the counts: the mixture is mostly noise."
-    if supported < spec.n_components and not spec.candidates:
-        yield (
-            f"Only {supported} of the {len(synopsis.counts)} parts of the public box have a positive noisy count, "
-            f"so the mixture has {supported} of the {spec.n_components} requested components."
-        )
 
 
 def _note_forms(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:

@@ -128,7 +128,7 @@ def _only(entry: Entry, *keys: str) -> Entry:
 def numbers(value: Any, *shape: int) -> np.ndarray:
     """Return nested lists of finite numbers as an array of exactly this shape."""
     _demand(_has_shape(value, shape), f"{' x '.join(map(str, shape))} numbers")
-    array = np.array(value, dtype=np.float64)
+    array = np.array(value, dtype=np.float64).reshape(shape)  # lists without numbers lose the last axis
     _demand(bool(np.isfinite(array).all()), "finite numbers")
     return array
 
@@ -231,10 +231,10 @@ def _check_attribute_sums(measured: Noisy, plan: PublicPlan, *, any_number: bool
 
 def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noisy:
     _only(entry, "shape", "counts")
-    grid = mechanism.grid(spec, budget.epsilon)
-    _demand(entry["shape"] == list(grid.shape), f"a grid of {grid.shape}")
+    shape = mechanism.cell_shape(spec, budget.epsilon)
+    _demand(entry["shape"] == list(shape), f"cells of {shape}")
     reach = sensitivity.counts(mechanism.relation(spec)).l1
-    counts = _counts(entry["counts"], grid.cells)
+    counts = _counts(entry["counts"], math.prod(shape))
     most = most_records(spec, mechanism.relation(spec))
     return Noisy("cell counts", counts, reach / budget.epsilon, "laplace", False, 0.0, most, 1.0)
 
@@ -387,6 +387,8 @@ def check_components(weights: np.ndarray, covariances: np.ndarray, floor: np.nda
     """Check weights that sum to 1, and symmetric covariances of at least the floor in every direction."""
     _demand(bool((weights >= 0).all()) and math.isclose(weights.sum(), 1, abs_tol=SUM_OF_WEIGHTS), "weights")
     _demand(bool((covariances == covariances.transpose(0, 2, 1)).all()), "symmetric covariances")
+    if not len(floor):
+        return
     root = np.sqrt(floor)
     least = np.linalg.eigvalsh(covariances / (root[:, None] * root))[:, 0]
     _demand(bool((least >= 1 - ROUNDED).all()), "covariances of at least the public floor")
