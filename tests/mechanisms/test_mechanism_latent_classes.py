@@ -16,10 +16,13 @@ from privmix.mechanisms import run as mechanism_run
 from privmix.mechanisms.base import Records, Spec, exact_randomness, seeded_randomness
 from privmix.mechanisms.central import noisy_grid
 from privmix.mechanisms.central.noisy_grid import NoisyGrid
+from privmix.mechanisms.local import randomized_response
+from privmix.mechanisms.local.randomized_response import RandomizedResponse
 from privmix.mechanisms.shared.latent_classes import cell_codes, find_cells, parameters
 from privmix.mixture.mixed import MixedMixture
 from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Laplace, Ledger
+from privmix.privacy.oracles import BY_NAME
 
 RELATIONS = ["add_remove", "replace_one"]
 LEVELS = [("record", 1), ("person", 3)]
@@ -119,11 +122,12 @@ def test_one_table_is_measured_with_all_of_epsilon(source, relation):
     mechanism_run.run(NoisyGrid(), empty, spec, Budget(0.7, 1e-6), rng)  # does not fail: that would tell
 
 
-@pytest.mark.parametrize("method", ["non_private", "noisy_grid"])
+@pytest.mark.parametrize("method", ["non_private", "noisy_grid", "randomized_response"])
 def test_classes_keep_the_dependence_of_attributes(method):
     spec, records, fresh = make_spec(), make_records(), make_records(seed=9)
+    epsilon = 4.0 if method == "randomized_response" else 1.0
     release = mechanism_run.run(
-        make_mechanism(method), records, spec, Budget(1.0, 1e-6), seeded_randomness(2)
+        make_mechanism(method), records, spec, Budget(epsilon, 1e-6), seeded_randomness(2)
     )
     mixed = MixedMixture(release.mixture, release.shares)
     _, codes = mixed.sample(50_000, np.random.default_rng(1))
@@ -188,7 +192,7 @@ def test_too_many_combinations_are_refused_with_what_to_do():
 def test_mechanisms_that_need_coordinates_say_so(method):
     kind = registry.method_class(method)
     assert kind.fits(1)
-    assert kind.fits(0) == (kind.min_coordinates == 0) == (method == "noisy_grid")
+    assert kind.fits(0) == (kind.min_coordinates == 0) == (method in ("noisy_grid", "randomized_response"))
     if kind.trust == "central" and not kind.fits(0):
         with pytest.raises(MechanismFailure, match="needs coordinates, but made has attributes only"):
             mechanism_run.run(
@@ -208,5 +212,58 @@ def test_the_replay_finds_records_that_are_counted_twice(monkeypatch, relation, 
         )
     audit = replay.replay_audit(
         NoisyGrid(searches=1), pairs, Budget(1.0, 1e-6), lambda run: seeded_randomness(9, "table", run)
+    )
+    assert bool(audit.findings) == mistake
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("unit", "held"), LEVELS)
+def test_a_unit_reports_its_combination_with_all_of_epsilon(unit, held, relation):
+    spec, mechanism = make_spec(unit=unit, max_records=held, relation=relation), RandomizedResponse()
+    reports = mechanism.privatise(make_records(300), spec, Budget(9.0, 1e-6), seeded_randomness(1))
+    each = mechanism.plan(spec, Budget(9.0, 1e-6)).per_person
+    assert list(reports.columns) == ["cell"]
+    assert [event.epsilon for event in reports.events] == [pytest.approx(9.0 / each)] * each
+    assert (reports.claim.epsilon, reports.claim.delta) == (pytest.approx(9.0), 0.0)
+
+
+@pytest.mark.parametrize("oracle", BY_NAME)
+def test_every_oracle_asks_for_the_combination_at_all_of_epsilon(oracle):
+    """The tests of `privacy.oracles` cover the likelihood ratio of each oracle."""
+    spec, mechanism = make_spec(), RandomizedResponse(oracle=oracle)
+    grid, channel = mechanism.channel(spec, mechanism.plan(spec, Budget(1.0, 0.0)))
+    assert grid is None
+    assert (channel.categories, channel.epsilon) == (24, pytest.approx(1.0))
+
+
+def test_reports_are_true_as_often_as_epsilon_allows():
+    """The share of true answers is within 6 standard errors of that at ε = 1, and not of that at 3 % more."""
+    rows, spec = 2_000_000, make_spec(rows=2_000_000)
+    records = make_records(rows)
+    reports = RandomizedResponse(oracle="grr").privatise(
+        records, spec, Budget(1.0, 0.0), seeded_randomness(1)
+    )
+    true = float((reports.columns["cell"] == find_cells(records.codes, spec.domain)).mean())
+    right, more = (math.exp(each) / (math.exp(each) + 23) for each in (1.0, 1.03))
+    allowed = 6 * math.sqrt(right * (1 - right) / rows)
+    assert abs(true - right) < allowed < abs(true - more)
+
+
+@pytest.mark.parametrize("mistake", [False, True])
+def test_the_replay_finds_reports_that_depend_on_other_records(monkeypatch, mistake):
+    spec = make_spec(rows=41)
+    pairs = canary_pairs(make_records(40), spec, spec.neighbours)
+
+    def of_all_records(codes, domain):
+        cells = find_cells(codes, domain)
+        return (cells + cells.sum()) % 24
+
+    if mistake:
+        monkeypatch.setattr(randomized_response, "find_cells", of_all_records)
+    audit = replay.replay_audit(
+        RandomizedResponse(searches=1),
+        pairs,
+        Budget(1.0, 1e-6),
+        lambda run: seeded_randomness(9, "cells", run),
     )
     assert bool(audit.findings) == mistake

@@ -19,7 +19,7 @@ from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline.scores import score_model, score_tables
 from privmix.privacy.accounting import Budget
 from privmix.release import verify
-from privmix.release.folder import CARD, MODEL, PAGE, SYNTHETIC_CSV, SYNTHETIC_PARQUET
+from privmix.release.folder import CARD, MODEL, PAGE, REPORTS, SYNTHETIC_CSV, SYNTHETIC_PARQUET
 
 COLUMNS = [
     {"name": "smokes", "type": "boolean", "description": "d", "missing": "model"},
@@ -35,7 +35,8 @@ CONFIG = {
     "catalog_dirs": ["catalog"], "datasets": ["survey"], "components": 2, "epsilons": [1],
     "mechanisms": {
         "grid": {"method": "noisy_grid", "searches": 1}, "moments": {"method": "noisy_moments"},
-        "response": {"method": "randomized_response"}, "plain": {"method": "non_private"},
+        "laplace": {"method": "laplace_input"},
+        "response": {"method": "randomized_response", "searches": 1}, "plain": {"method": "non_private"},
     },
     "release": {"limit_epsilon": 50.0, "limit_delta": 1e-4},
 }  # fmt: skip
@@ -89,6 +90,28 @@ def test_a_release_holds_all_columns_in_their_types_and_verifies(survey, capsys)
     assert "<figure" not in (folder / PAGE).read_text()
 
 
+def test_reports_of_combinations_are_released_and_verify(survey):
+    cli.main(["release", "survey", "--mechanism", "response", "--epsilon", "3", "--out", "out"])
+    folder = survey / "out"
+    found = " ".join(verify.inspect(folder).checks)
+    assert "the mixture and the shares of attributes come from a random search" in found
+    assert pq.read_schema(folder / REPORTS).names == ["cell"]
+    raw, rows = (
+        pd.read_csv(path, dtype=str, keep_default_na=False) for path in ("survey.csv", folder / SYNTHETIC_CSV)
+    )
+    tables = [
+        pd.crosstab(each["smokes"], each["colour"], normalize=True).reindex(
+            ["", "false", "true"], fill_value=0
+        )
+        for each in (raw, rows)
+    ]
+    assert np.abs(tables[0] - tables[1]).to_numpy().sum() / 2 < 0.15
+    rebuilt(_without_level)(folder)
+    seal(folder)
+    with pytest.raises(UserError, match="do not follow from"):
+        verify.verify(folder)
+
+
 def _without_level(model):
     del model["shares"]["level"]
     model["synthetic"]["columns"].remove("level")
@@ -114,7 +137,7 @@ def test_forgeries_are_refused(survey):
             verify.verify(folder)
 
 
-@pytest.mark.parametrize("mechanism", ["moments", "response"])
+@pytest.mark.parametrize("mechanism", ["moments", "laplace"])
 def test_a_mechanism_that_needs_coordinates_is_refused_in_one_sentence(survey, mechanism):
     with pytest.raises(SystemExit) as end:
         release(survey, mechanism)

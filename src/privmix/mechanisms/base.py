@@ -149,6 +149,11 @@ class Spec:
         """Smallest variance per axis, from public values."""
         return self.domain.floor
 
+    @property
+    def parts(self) -> str:
+        """What the counts of a partition are about, for notes."""
+        return "parts of the public box" if self.domain.axes else "combinations of values"
+
     def choice_note(self, number: int) -> str:
         """Return the note for readers if this number was chosen among the candidates."""
         return f"The number of components ({number}) was chosen among {', '.join(map(str, self.candidates))}."

@@ -357,6 +357,6 @@ def _note_forms(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     yield r"No part of the public box stands out from the noise: the mixture is mostly noise\."
     yield r"The noise in the \d{1,6} counts is as large as the counts: the mixture is mostly noise\."
     yield (
-        rf"Only {WHOLE} of the \d{{1,6}} parts of the public box have a positive noisy count, so the mixture has "
+        rf"Only {WHOLE} of the \d{{1,6}} {plan.spec.parts} have a positive noisy count, so the mixture has "
         rf"{used} of the {WHOLE} requested components\."
     )

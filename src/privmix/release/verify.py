@@ -427,7 +427,8 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
             "the sizes of the numbers, found no missing noise.",
         )
     table = any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger)
-    if model.shares and (table or mixture or model.local):
+    reported = model.local and bool(model.domain.axes)
+    if model.shares and (table or mixture or reported):
         found.insert(
             6,
             f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}, up to one "
@@ -436,7 +437,7 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
     if mixture:
         found.insert(6, "The mixture follows from the transcript.")
     else:
-        derived = table or model.local or not model.shares
+        derived = table or reported or not model.shares
         what, its = (
             ("the mixture comes", "its")
             if derived

@@ -71,8 +71,10 @@ from privmix.mixture.model import Mixture
 from privmix.mixture.posterior import (
     ConjugatePrior,
     Posterior,
+    draw_distributions,
     posterior,
     share_concentration,
+    simulate_counts,
     simulate_noise,
 )
 from privmix.mixture.standardised_moments import clipped_variance
@@ -214,10 +216,12 @@ class NoisyPosterior:
         for _ in range(count):
             table = self.released.values
             shifts = (
-                np.zeros(()) if table is None else rng.normal(0, self.released.value_deviation, table.shape)
+                np.zeros(())
+                if table is None
+                else simulate_counts(table.shape, self.released.value_deviation, rng)
             )
-            own = {name: rng.standard_gamma(each) for name, each in self._concentrations(shifts, 1.0).items()}
-            drawn.append({name: each / each.sum(axis=1, keepdims=True) for name, each in own.items()})
+            own = self._concentrations(shifts, 1.0)
+            drawn.append({name: draw_distributions(each, rng) for name, each in own.items()})
         return drawn
 
     def draw_values(self, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:

@@ -125,9 +125,8 @@ class Synopsis:
                 f"The noise in the {len(self.counts)} counts is as large as the counts: the mixture is mostly noise."
             )
         if supported < spec.n_components and not spec.candidates:
-            parts = "parts of the public box" if spec.domain.axes else "combinations of values"
             notes.append(
-                f"Only {supported} of the {len(self.counts)} {parts} have a positive noisy count, "
+                f"Only {supported} of the {len(self.counts)} {spec.parts} have a positive noisy count, "
                 f"so the mixture has {supported} of the {spec.n_components} requested components."
             )
         return notes
