@@ -281,7 +281,9 @@ class Entry(CatalogModel):
     source: Source
     reader: Reader
     columns: tuple[Column, ...] = Field(min_length=1)
-    coordinates: tuple[str, ...]
+    coordinates: tuple[str, ...] = Field(
+        description="Columns of the Gaussian part of the mixture; may be empty if there are attributes."
+    )
     attributes: tuple[str, ...] = ()
     outcome: str | None = Field(
         default=None,
