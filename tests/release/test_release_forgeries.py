@@ -865,3 +865,32 @@ def test_reports_and_their_rewritten_file_are_equal(originals, tmp_path):
     seal(folder)
     verify.verify(folder)
     assert read_private(folder / REPORTS)[0].seconds == []
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "follows"),
+    [
+        ("dp_sgd", {"steps": 5}, True),
+        ("posterior_sample", {}, True),
+        ("posterior_sample", {"released": "draw"}, False),
+    ],
+)
+def test_shares_of_a_joint_clustering_follow_from_the_transcript(park, method, parameters, follows):
+    """Shares that took part in the clustering; after a draw from the posterior only their form is known."""
+    park.write(config={"mechanisms": {"joint": {"method": method, **parameters}}})
+    folder = park.release("joint", 1.0)
+    found = " ".join(verify.inspect(folder).checks)
+    assert ("shares of attributes follow from the transcript" in found) == follows
+    model = json.loads((folder / MODEL).read_text())
+    assert not any("attributes" in entry and len(entry) == 1 for entry in model["transcript"])
+    rebuilt(lambda m: m["shares"]["dog"][0].reverse())(folder)
+    seal(folder)
+    if follows:
+        with pytest.raises(UserError, match="shares of attributes do not follow"):
+            verify.verify(folder)
+    else:
+        verify.verify(folder)
+    rebuilt(_without_shares)(folder)
+    seal(folder)
+    with pytest.raises(UserError, match="shares of attributes do not follow"):
+        verify.verify(folder)
