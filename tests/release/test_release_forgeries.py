@@ -396,7 +396,7 @@ def _more_digits(folder):
 
 FORGERIES = {
     # The claim and the ledger.
-    "half of ε in claim, ledger, budget and card": ("grid", rebuilt(_halve_epsilon), "a grid of"),
+    "half of ε in claim, ledger, budget and card": ("grid", rebuilt(_halve_epsilon), "cells of"),
     "half of ε in the claim": ("grid", rebuilt(_privacy(epsilon=0.5)), "its ledger adds up to"),
     "more noise in the ledger than by plan": ("moments", rebuilt(_more_noise_in_the_ledger), "public plan"),
     "an event less": ("moments", rebuilt(_fewer_events), "public plan"),
