@@ -327,7 +327,7 @@ CHANGES = (
     change(
         "no noise on empty cells",
         f"{OF_NOISY_GRID}::test_every_cell_has_noise_including_empty_ones",
-        (NOISY_GRID, "list(grid.shape)}, noisy", "list(grid.shape)}, noisy * (counts > 0)"),
+        (NOISY_GRID, "list(shape)}, noisy", "list(shape)}, noisy * (counts > 0)"),
     ),
     change(
         "records outside the box counted elsewhere than on its edge",

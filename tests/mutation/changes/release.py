@@ -230,8 +230,8 @@ CHANGES = (
         OF_FINGERPRINTS + "::test_records_of_a_changed_clean_file_overlap",
         (
             FINGERPRINTS,
-            "        hash_rows(_ordinals_as_text(entry, coordinates, text_key), row_key),\n",
-            "",
+            "    if entry.coordinates:\n        rows.append",
+            "    if False:\n        rows.append",
         ),
     ),
     change(
