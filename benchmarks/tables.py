@@ -1,7 +1,9 @@
 """Compare the correlation and the standard deviations of private tables with those of their records.
 
     python benchmarks/tables.py [--tables city nafld blanks mpls_stops] [--epsilons 0.1 1] [--replicates 5]
-        [--components 10 40] [--attribute-shares 0.2 0.5] [--peers FOLDER --peer-python PATH]
+        [--components 10 40] [--attribute-shares 0.2 0.5] [--goal table] [--peers FOLDER --peer-python PATH]
+
+With `--goal table`, mechanisms have the parameters that a run with this goal gives them (`Mechanism.for_table`).
 
 The records are `cases.city`: most of the public box is empty, so a few misplaced records change both. The synthetic
 rows are drawn and clipped to the public box as a release draws them. A replicate is new data and a new run. A cell is
@@ -43,7 +45,7 @@ from peers import Peers
 
 from privmix.evaluate.table import Table
 from privmix.mechanisms import registry
-from privmix.mechanisms.base import Records, Spec, seeded_randomness
+from privmix.mechanisms.base import Mechanism, Records, Spec, seeded_randomness
 from privmix.mechanisms.run import run
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
@@ -80,7 +82,14 @@ def correlation_ratio(codes: np.ndarray, values: np.ndarray) -> float:
     return float(np.sqrt(counts @ (means - values.mean()) ** 2 / len(values)) / values.std())
 
 
-def print_categories(mechanisms: list[str], epsilons: list[float], replicates: int) -> None:
+def build(name: str, goal: str, **settings: object) -> Mechanism:
+    """Build a mechanism with the parameters that it has for the goal."""
+    return registry.build(
+        name, {**(registry.method_class(name).for_table if goal == "table" else {}), **settings}
+    )
+
+
+def print_categories(mechanisms: list[str], epsilons: list[float], replicates: int, goal: str) -> None:
     """Print the kept part of the correlation ratio of sex and height."""
     case = nafld()
     truth = correlation_ratio(case.records.codes["male"], case.records.points[:, 2])
@@ -91,7 +100,7 @@ def print_categories(mechanisms: list[str], epsilons: list[float], replicates: i
             kept = []
             for replicate in range(replicates):
                 rng = seeded_randomness(replicate, case.name, name, epsilon)
-                release = run(registry.build(name, {}), case.records, case.spec, Budget(epsilon, DELTA), rng)
+                release = run(build(name, goal), case.records, case.spec, Budget(epsilon, DELTA), rng)
                 mixed = MixedMixture(release.mixture, release.shares)
                 points, codes = mixed.sample(ROWS, np.random.default_rng(replicate))
                 kept.append(correlation_ratio(codes["male"], case.spec.inside(points)[:, 2]) / truth)
@@ -125,7 +134,7 @@ def column_distances(made: Table, real: Table) -> list[float]:
     return [*found, kept[0] / kept[1]]
 
 
-def print_blanks(mechanisms: list[str], epsilons: list[float], replicates: int) -> None:
+def print_blanks(mechanisms: list[str], epsilons: list[float], replicates: int, goal: str) -> None:
     """Print the distances of the columns of a table with blanks."""
     case = of_catalog("nafld", 10, relation="replace_one", seed=0)
     domain = case.spec.domain
@@ -140,7 +149,7 @@ def print_blanks(mechanisms: list[str], epsilons: list[float], replicates: int) 
         found = []
         for replicate in range(replicates):
             rng = seeded_randomness(replicate, "blanks", name, epsilon)
-            release = run(registry.build(name, {}), case.records, case.spec, Budget(epsilon, DELTA), rng)
+            release = run(build(name, goal), case.records, case.spec, Budget(epsilon, DELTA), rng)
             fitted = release.to_artefact(replicate, 0.0)
             made = synthetic_table(domain, fitted, ROWS, columns, np.random.default_rng(replicate))
             found.append(column_distances(made, real))
@@ -219,7 +228,7 @@ def print_stops(given: argparse.Namespace, peers: Peers | None) -> None:
             for seed, case in enumerate(cases):
                 spec = Spec(case.spec.domain, max(numbers), numbers if len(numbers) > 1 else ())
                 rng = seeded_randomness(seed, case.name, name, *numbers, share, epsilon)
-                mechanism, began = registry.build(name, settings), time.process_time()
+                mechanism, began = build(name, given.goal, **settings), time.process_time()
                 release = run(mechanism, case.records, spec, Budget(epsilon, DELTA), rng)
                 seconds += (time.process_time() - began) / len(cases)
                 used.append(release.mixture.n_components)
@@ -251,7 +260,7 @@ def print_distances(
     print("| " + " | ".join(texts) + " |", flush=True)
 
 
-def print_city(mechanisms: list[str], epsilons: list[float], replicates: int) -> None:
+def print_city(mechanisms: list[str], epsilons: list[float], replicates: int, goal: str) -> None:
     """Print the errors of the correlation and of the deviations."""
     must = ", ".join(f"{name} {limit}" for name, limit in MUST.items())
     print(f"\n**city**: errors of synthetic rows; must at ε = 1: {must}\n")
@@ -263,7 +272,7 @@ def print_city(mechanisms: list[str], epsilons: list[float], replicates: int) ->
             found = []
             for replicate, case in enumerate(cases):
                 rng = seeded_randomness(replicate, case.name, name, epsilon)
-                release = run(registry.build(name, {}), case.records, case.spec, Budget(epsilon, DELTA), rng)
+                release = run(build(name, goal), case.records, case.spec, Budget(epsilon, DELTA), rng)
                 found.append(errors(release.mixture, case, np.random.default_rng(replicate)))
             mean = np.mean(found, axis=0)
             error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.zeros(3)
@@ -292,6 +301,7 @@ def main() -> None:
         help="K for mpls_stops, or candidates such as 10,20,40, of which each mechanism chooses",
     )  # fmt: skip
     parser.add_argument("--attribute-shares", nargs="+", type=float, default=[0.2], help="s, for mpls_stops")
+    parser.add_argument("--goal", choices=["density", "table"], default="density")
     parser.add_argument("--peers", type=Path, help="folder with `synthesize.py`")
     parser.add_argument("--peer-python", type=Path, help="interpreter of the environment of the peers")
     parser.add_argument("--peer-methods", nargs="+", default=["aim", "mst"])
@@ -299,11 +309,11 @@ def main() -> None:
     if (given.peers is None) != (given.peer_python is None):
         parser.error("--peers and --peer-python need each other.")
     if "city" in given.tables:
-        print_city(given.mechanisms, given.epsilons, given.replicates)
+        print_city(given.mechanisms, given.epsilons, given.replicates, given.goal)
     if "nafld" in given.tables:
-        print_categories(given.mechanisms, given.epsilons, given.replicates)
+        print_categories(given.mechanisms, given.epsilons, given.replicates, given.goal)
     if "blanks" in given.tables:
-        print_blanks(given.mechanisms, given.epsilons, given.replicates)
+        print_blanks(given.mechanisms, given.epsilons, given.replicates, given.goal)
     if "mpls_stops" in given.tables:
         print_stops(given, Peers(given.peer_python, given.peers / "synthesize.py") if given.peers else None)
 

@@ -161,7 +161,8 @@ class Settings(SettingsModel):
     goal: Goal = Field(
         default="density",
         description="What the recommended mechanism is best for: density (held-out likelihood), table (distances of "
-        "synthetic rows) or clusters (cost of k-means centres, NICV).",
+        "synthetic rows; mechanisms then fit more components, and noisy_moments counts each column) or clusters (cost "
+        "of k-means centres, NICV).",
     )
     evaluation: EvaluationSettings = EvaluationSettings()
     audit: AuditSettings = AuditSettings()

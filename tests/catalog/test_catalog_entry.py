@@ -89,7 +89,18 @@ def test_the_file_must_have_the_name_of_its_entry(tmp_path: Path):
         ("kind: file", "kind: fill", "source: input tag 'fill'"),
         ("format: csv", "format: xls", "reader.format = 'xls'"),
         ("upper: 1,", "upper: -1,", "columns.0: column 'x' needs public bounds lower < upper"),
+        ("{name: x,", "{name: ' ',", "columns.0: a column needs a name"),
         ("bound_reason: a share, ", "", "columns.0: column 'x' needs bound_reason"),
+        (
+            "type: category,",
+            "type: category, geographic: latitude,",
+            "columns.1: column 'sick' is of type category; only a number or an integer can be a latitude",
+        ),
+        (
+            "coordinates: [x]",
+            "coordinates: [x]\nexpected: {rows: 1000, persons: 5000}",
+            "expected: 5,000 persons cannot have 1,000 rows",
+        ),
         (
             "coordinates: [x]",
             "coordinates: [x]\noutcome: x",

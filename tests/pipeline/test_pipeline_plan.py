@@ -102,3 +102,17 @@ def test_the_plan_of_the_default_run_loads_no_numerical_library():
         "heavy = {'numba', 'scipy', 'pandas', 'matplotlib', 'sklearn'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_the_goal_table_gives_mechanisms_their_parameters_for_tables(default):
+    default["mechanisms"]["own"] = {"method": "noisy_tree", "finer": 2}
+    by_goal = {goal: make_plan({**default, "goal": goal}) for goal in ("density", "table")}
+    for goal, finer, share in (("density", 1, 0.0), ("table", 4, 0.2)):
+        mechanisms = by_goal[goal].mechanisms
+        assert mechanisms["noisy_tree"].finer == mechanisms["non_private"].finer == finer
+        assert mechanisms["noisy_moments"].marginal_share == share
+        assert mechanisms["own"].finer == 2
+    assert '"marginal_share": 0.2' in by_goal["table"].parameters("noisy_moments").replace(":", ": ")
+    default["mechanisms"]["typo"] = {"method": "noisy_treee"}
+    with pytest.raises(UserError, match="unknown method 'noisy_treee'"):
+        make_plan({**default, "goal": "table"})

@@ -91,6 +91,14 @@ def test_a_release_that_tries_a_split_by_an_attribute_verifies(clinic, monkeypat
     assert counts == [1, 1, 2]
 
 
+def test_the_card_does_not_say_that_atoms_outside_the_bounds_are_clipped(clinic):
+    card = (clinic / "grid/MODEL_CARD.md").read_text()
+    [visits] = [line for line in card.splitlines() if line.startswith("- `visits`:")]
+    assert "values outside are clipped, except 99, which has a share of its own." in visits
+    [seen] = [line for line in card.splitlines() if line.startswith("- `weight`:")]
+    assert "values outside are clipped." in seen
+
+
 def test_blanks_and_atoms_are_in_the_company_of_their_values(clinic):
     raw = pd.read_csv(clinic / "clinic.csv")
     made = pd.read_csv(clinic / "moments/synthetic.csv")

@@ -18,7 +18,7 @@ from privmix import cli
 from privmix.artefacts.io import file_sha256
 from privmix.catalog.entry import Entry
 from privmix.errors import UserError
-from privmix.release import fingerprints
+from privmix.release import account, fingerprints
 from privmix.release.fingerprints import Fingerprints, canonical_id, fingerprint_records, siphash
 
 KEY = bytes(range(32))
@@ -479,6 +479,22 @@ def test_other_records_are_not_charged(park, capsys):
     capsys.readouterr()
     park.release(out="two")
     assert "this release: ε = 1, δ = 0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_other_records_of_known_persons_without_a_person_column_are_charged(park, capsys, declared):
+    """The ids are recognised in any declared identifier. Undeclared, they cannot be: a stated limit."""
+    park.write(config=LIMIT)
+    park.release(out="one")
+    columns = [column for column in ENTRY["columns"] if declared or column["type"] != "identifier"]
+    park.write(config=LIMIT, entry={"privacy": {"unit": "record"}, "columns": columns})
+    _cells(park, lambda name, cell: cell if name in ("who", "dog") else f"{float(cell) / 2:.6f}")
+    words = ("release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "two")
+    if declared:
+        assert "share records or persons with it" in park.refused(capsys, *words)
+    else:
+        cli.main(list(words))
+        assert any("does not declare the column of their ids" in limit for limit in account.LIMITS)
 
 
 PERSON_LEVEL = {

@@ -33,7 +33,17 @@ from privmix.errors import UserError
 from privmix.mechanisms.base import Records, Spec, seeded_randomness
 from privmix.mechanisms.run import run
 from privmix.privacy.accounting import Budget
-from privmix.release import closed_files, make, page, pictures, report_files, signing, synthetic, verify
+from privmix.release import (
+    closed_files,
+    make,
+    page,
+    pictures,
+    public_plan,
+    report_files,
+    signing,
+    synthetic,
+    verify,
+)
 from privmix.release import folder as folder_form
 from privmix.release.folder import (
     CARD,
@@ -109,6 +119,10 @@ def _with(**changes):
 
 def _privacy(**changes):
     return lambda model: model["privacy"].update(changes)
+
+
+def _values(*values, **changes):
+    return lambda model: model["domain"]["attributes"][0].update(values=list(values), **changes)
 
 
 def _halve_epsilon(model):
@@ -436,9 +450,9 @@ FORGERIES = {
         "response", rebuilt(_other_share), "do not follow from",
     ),
     # Values that no column has.
-    "a value twice": ("grid", rebuilt(_with_values("no", "no")), "types of the columns"),
-    "values without letters": ("grid", rebuilt(_with_values("", " ")), "types of the columns"),
-    "one value": ("grid", rebuilt(_with_values("no")), "types of the columns"),
+    "a value twice": ("grid", rebuilt(_with_values("no", "no")), "values of an attribute"),
+    "values without letters": ("grid", rebuilt(_with_values("", " ")), "values of an attribute"),
+    "one value": ("grid", rebuilt(_with_values("no")), "values of an attribute"),
     "a column without a name": (
         "grid", edited(lambda m: m["synthetic"]["left_out"].append("")), "without letters",
     ),
@@ -577,6 +591,21 @@ FORGERIES = {
     ),
     "a code point without a letter": ("grid", rebuilt(lambda m: m["about"].update(citation="a\u0378b")), "invisible"),
     "a pile of marks": ("grid", rebuilt(lambda m: m["about"].update(citation="a" + 9 * "\u0301")), "invisible"),
+    "a value of blanks": ("grid", edited(_values("no", "  ")), "values of an attribute"),
+    "an empty value": ("grid", edited(_values("no", "")), "values of an attribute"),
+    "a value called blank beside blanks": (
+        "grid", edited(_values("no", "blank", "blank", blank=True)), "values of an attribute",
+    ),
+    "blanks of a value called model": (
+        "grid", edited(_values("no", "model", "blank", blank=True)), "attributes do not follow",
+    ),
+    "a boolean of other values": ("grid", edited(_values("no", "yes", boolean=True)), "attributes do not follow"),
+    "a date that is a latitude": (
+        "grid", edited(lambda m: m["domain"]["axes"][0].update(geographic="latitude", kind="date")), "not valid",
+    ),
+    "thousands of columns left out": (
+        "grid", edited(lambda m: m["synthetic"]["left_out"].extend(f"c{n}" for n in range(3000))), "3,001 columns",
+    ),
     "records of a person at record level": (
         "grid", rebuilt(lambda m: m["domain"].update(max_records_per_person=7)), "protects records",
     ),
@@ -679,6 +708,18 @@ def test_a_consistent_forgery_needs_the_key_of_the_curator(forged, originals, na
     assert verdict.summary == "internally consistent; origin not proven"
     with pytest.raises(UserError, match="does not come from the signer"):
         verify.verify(folder, str(originals[1]))
+
+
+def test_there_are_no_more_persons_than_records(originals):
+    model = read_release(originals[0]["grid"])
+
+    def job(persons):
+        domain = model.domain.model_copy(update={"unit": "person", "persons": persons})
+        return public_plan._job(model.model_copy(update={"domain": domain}))
+
+    assert job(model.domain.rows)
+    with pytest.raises(UserError, match=r"domain\.persons"):
+        job(model.domain.rows + 1)
 
 
 def test_the_command_promises_no_more_than_it_checked(originals, capsys):

@@ -92,7 +92,7 @@ def check_form(made, plan, parameters=None, original=None):
         normalised=made, original=original or made, components=[3], domain=plan.spec.domain,
         method=plan.job.method, parameters=parameters or {}, local=plan.mechanism.randomises_records, shares={},
     )  # fmt: skip
-    model_form.check_mixtures(model)
+    model_form.check_mixtures(model, max(model.components))
 
 
 @pytest.fixture(scope="module")

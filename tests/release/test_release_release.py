@@ -2,13 +2,14 @@
 
 import base64
 import json
+import os
 import re
 import subprocess
 
 import numpy as np
 import pandas as pd
 import pytest
-from walks_park import ROWS, people, points
+from walks_park import ROWS, Park, people, points
 
 from privmix.artefacts.private import read_private
 from privmix.mechanisms import registry
@@ -226,3 +227,51 @@ def test_checksums_are_those_of_sha256sum(released):
         ["sha256sum", "--check", "checksums"], cwd=released["grid"], capture_output=True, check=False
     )
     assert result.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        "releases/.spending/out",
+        "releases/.signing",
+        "data/.hidden/a/b",
+        ".out",
+        "link/out",
+        "a/../.spending/out",
+    ],
+)
+def test_no_release_is_written_into_a_hidden_folder(park, capsys, out):
+    (park.folder / "releases/.signing").mkdir(parents=True)
+    (park.folder / "link").symlink_to(park.folder / "releases/.signing")
+    said = park.refused(capsys, "release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", out)
+    assert "a hidden folder of the project" in said
+    assert "--out" in said
+    assert not park.lines
+    assert not (park.folder / out).exists() or out == "releases/.signing"
+
+
+def test_a_project_in_a_hidden_folder_can_release(park, tmp_path, monkeypatch):
+    folder = tmp_path / ".projects/walks"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    made = Park(folder)
+    made.write()
+    assert (made.release("grid") / "model.json").exists()
+
+
+def test_an_older_source_replaces_a_newer_one(park):
+    """The path of the source changes to a file with an older time: its records are released, not those before."""
+    first = read_release(park.release("grid", out="first"))
+    park.write(rows=200)
+    os.utime(park.folder / "walks.csv", (1, 1))
+    (park.folder / "walks.csv").rename(park.folder / "older.csv")
+    park.write()
+    park.write(entry={"source": {"kind": "file", "path": "older.csv"}})
+    second = read_release(park.release("grid", out="second"))
+    assert (first.domain.rows, second.domain.rows) == (ROWS, 200)
+
+
+def test_a_few_records_at_a_large_epsilon_can_be_released(park):
+    """The rehearsal has no more made-up records than there are records, or its counts would not be plausible."""
+    park.write(rows=12)
+    assert read_release(park.release("grid", 20.0)).domain.rows == 12

@@ -230,6 +230,35 @@ def test_a_release_without_ids_counts_all_records_that_others_know(tmp_path):
         _spend(book, 1.0, _rows(1, 2, 3, 4, 5), limit=5.0)
 
 
+def test_several_releases_of_one_file_count_its_records_once(tmp_path):
+    """Three releases of a file with four records of a person, then one without ids: it can hold four of them."""
+    book, with_ids = _book(tmp_path), _rows(1, 2, 3, 4, persons=(7,), most=4)
+    for _ in range(3):
+        _spend(book, 0.5, with_ids, limit=5.0, unit="person")
+    with pytest.raises(UserError, match=r"4 × 1 = 4, .*\n  sum: ε = 5.5") as refused:
+        _spend(book, 1.0, _rows(1, 2, 3, 4), limit=5.0)
+    assert "may be at most ε = 0.875." in str(refused.value)
+    booking = _spend(book, 0.875, _rows(1, 2, 3, 4), limit=5.0)
+    assert [each.total[0] for each in charges.statements(booking.earlier, booking.cost)] == [2.375, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("ids", "unit", "next_unit"),
+    [(False, "record", "record"), *itertools.product([True], ["record", "person"], ["record", "person"])],
+)
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_what_is_left_is_accepted_by_the_next_release(tmp_path, ids, unit, next_unit, relation):
+    book, limit = _book(tmp_path), SpendingLimit(9.0, 1e-4)
+    _spend(book, 0.3, _rows(1, 2, 3, persons=(7,), most=3), unit="person")
+    rows = _rows(1, 2, 3, persons=(7,) if ids else (), most=3)
+    booking = _spend(book, 0.4, rows, unit=unit, relation=relation)
+    said = dict(summary.describe_spending(booking, limit))["Left"]
+    [left] = re.findall(rf"with {relation} at {next_unit} level and δ = 0 may be at most ε = ([\d.]+)", said)
+    with pytest.raises(UserError):
+        _spend(book, 1.01 * float(left), rows, unit=next_unit, relation=relation)
+    _spend(book, float(left), rows, unit=next_unit, relation=relation)
+
+
 @pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids"])
 def test_no_sequence_of_releases_costs_a_unit_more_than_the_limit(tmp_path, ids):
     """An oracle adds up the true cost of every record and person over random releases that the account accepts."""

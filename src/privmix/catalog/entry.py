@@ -130,6 +130,12 @@ class Column(CatalogModel):
 
     @model_validator(mode="after")
     def _check_complete(self) -> Self:
+        if not self.name.strip():
+            raise ValueError("a column needs a name")
+        if self.geographic and self.type not in ("number", "integer"):
+            raise ValueError(
+                f"column {self.name!r} is of type {self.type}; only a number or an integer can be a {self.geographic}"
+            )
         if self.type in ("number", "integer", "date"):
             self._check_bounds()
         elif self.atoms:
@@ -290,6 +296,14 @@ class ExpectedCounts(CatalogModel):
 
     rows: int | None = Field(default=None, gt=0)
     persons: int | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _check_persons(self) -> Self:
+        if self.rows is not None and self.persons is not None and self.persons > self.rows:
+            raise ValueError(
+                f"{self.persons:,} persons cannot have {self.rows:,} rows; every person has at least one row"
+            )
+        return self
 
 
 class Entry(CatalogModel):

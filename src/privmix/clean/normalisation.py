@@ -95,17 +95,31 @@ def axis_column(axis: Axis) -> Column:
 
 def build_attributes(entry: Entry) -> tuple[Attribute, ...]:
     """Return the attributes of an entry: the declared ones, then the states of its coordinates."""
-    declared = (
-        Attribute(
-            name=column.name,
-            description=column.description,
-            values=(*column.listed, BLANK) if column.models_blanks else column.listed,
-            boolean=column.type == "boolean",
-            blank=column.models_blanks,
-        )
-        for column in map(entry.column, entry.attributes)
-    )
+    declared = (column_attribute(entry.column(name)) for name in entry.attributes)
     return (*declared, *state_attributes(build_axes(entry)))
+
+
+def column_attribute(column: Column) -> Attribute:
+    """Return the attribute of a categorical column."""
+    return Attribute(
+        name=column.name,
+        description=column.description,
+        values=(*column.listed, BLANK) if column.models_blanks else column.listed,
+        boolean=column.type == "boolean",
+        blank=column.models_blanks,
+    )
+
+
+def attribute_column(attribute: Attribute) -> Column:
+    """Return the column of a catalog entry that gives this attribute. An ordinal gives the same as a category."""
+    listed = attribute.values[: len(attribute.values) - attribute.blank]
+    return Column(
+        name=attribute.name,
+        description=attribute.description,
+        type="boolean" if attribute.boolean else "category",
+        values=() if attribute.boolean else listed,
+        missing="model" if attribute.blank else None,
+    )
 
 
 def state_attributes(axes: Sequence[Axis]) -> list[Attribute]:

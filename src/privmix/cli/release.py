@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 from privmix.artefacts.clean import read_clean_info
+from privmix.artefacts.io import file_sha256
 from privmix.catalog.entry import find_entry
 from privmix.catalog.sources import acquire
 from privmix.clean import ENTRY_SECTIONS
@@ -99,20 +100,19 @@ def make(arguments: argparse.Namespace) -> None:
 
 
 def ensure_clean(planned: plan.RunPlan, dataset: str) -> Path:
-    """Return the path of the clean file of the dataset. Make it if it or its raw file is missing or out of date."""
+    """Return the path of the clean file of the dataset. Make it if it or its raw file is missing or out of date.
+
+    A local source and its raw copy are compared by their content: an older file may replace a newer one.
+    """
     entry, settings = planned.entries[dataset], planned.settings
     raw, path = (Path(pattern.format(dataset=dataset)) for pattern in (plan.RAW, plan.CLEAN))
     local, override = planned.local_source(dataset), settings.sources.get(dataset)
-    newer = local is not None and path.exists() and local.stat().st_mtime > path.stat().st_mtime
-    if (
-        path.exists()
-        and raw.exists()
-        and not newer
-        and read_clean_info(path).entry_digest == entry.digest(*ENTRY_SECTIONS)
-    ):
-        return path
-    if newer or not raw.exists():
+    if not raw.exists() or (local is not None and file_sha256(local) != file_sha256(raw)):
         acquire(entry, raw, Path(override) if override else None)
+    if path.exists():
+        info = read_clean_info(path)
+        if info.entry_digest == entry.digest(*ENTRY_SECTIONS) and info.raw_sha256 == file_sha256(raw):
+            return path
     clean(
         entry,
         raw,

@@ -114,6 +114,13 @@ class Spec:
         """Return the same spec with a fixed number of components."""
         return replace(self, n_components=number, candidates=())
 
+    def up_to(self, factor: int) -> "Spec":
+        """Return the same spec with candidates that double the number of components, up to so many times it."""
+        if factor == 1 or self.candidates:
+            return self
+        numbers = [self.n_components << times for times in range(factor.bit_length())]
+        return replace(self, n_components=numbers[-1], candidates=tuple(numbers))
+
     def with_rows(self, rows: int) -> "Spec":
         """Return the same spec with a public number of records."""
         return replace(self, domain=self.domain.model_copy(update={"rows": rows}), count_share=0.0)
@@ -261,6 +268,8 @@ class Mechanism:
     private: ClassVar[bool] = True
     # Whether `fit` itself chooses among `Spec.candidates`, at no extra privacy cost.
     chooses_components: ClassVar[bool] = False
+    # Parameters for `goal: table`, unless the configuration sets them.
+    for_table: ClassVar[Mapping[str, Any]] = {}
     # Most coordinates of a dataset that the mechanism can fit, or None for any number. A plan makes no jobs beyond it.
     max_coordinates: ClassVar[int | None] = None
     # Whether `fit` uses records that lack coordinates. If not, a central mechanism sees the complete records only.
@@ -291,6 +300,10 @@ class Mechanism:
         sees_all = not spec.domain.states or self.completes_records or self.randomises_records
         return spec if sees_all else replace(spec, all_counted=False)
 
+    def most_components(self, spec: Spec) -> int:
+        """Return the largest number of components that the mixture may have."""
+        return self.mixture_spec(spec).n_components
+
     def privatise(self, records: Records, spec: Spec, budget: Budget, rng: Randomness) -> Reports:
         """Randomise each record on its own (local mechanisms)."""
         raise NotImplementedError(f"{type(self).__name__} has no privatise stage")
@@ -304,6 +317,20 @@ class Mechanism:
     ) -> list[Release]:
         """Fit each subset of the records, given as a boolean mask (mechanisms that fit many subsets together)."""
         raise NotImplementedError(f"{type(self).__name__} fits one dataset after another")
+
+
+@mechanism_dataclass
+class FreeChoice(Mechanism):
+    """`finer`: up to so many times the requested components, as far as what was measured supports them."""
+
+    chooses_components: ClassVar[bool] = True
+    for_table: ClassVar[Mapping[str, Any]] = {"finer": 4}
+
+    finer: Annotated[int, Field(ge=1, le=64)] = 1
+
+    def mixture_spec(self, spec: Spec) -> Spec:
+        """Return the spec for the mixture, with candidates for the number of components if it may be finer."""
+        return super().mixture_spec(spec).up_to(self.finer)
 
 
 @mechanism_dataclass

@@ -150,7 +150,7 @@ def run_many(
     share the randomness of the first.
     """
     if mechanism.fits_together and subsets:
-        return mechanism.fit_many(records, subsets, spec, rngs[0])
+        return mechanism.fit_many(records, subsets, mechanism.mixture_spec(spec), rngs[0])
     return [
         run(mechanism, records.select(np.flatnonzero(mask)), spec, budget, rng)
         for mask, rng in zip(subsets, rngs, strict=True)

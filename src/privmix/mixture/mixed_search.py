@@ -81,10 +81,15 @@ def _balanced_half(shares: np.ndarray) -> np.ndarray:
     return half
 
 
+def heavy_components(weights: np.ndarray, least: float) -> np.ndarray:
+    """Return the numbers of the components of at least this weight, or of the heaviest."""
+    return np.flatnonzero(weights >= min(least, float(weights.max())))
+
+
 def drop_components(mixture: MixedMixture, least: float) -> MixedMixture:
     """Drop components of a weight below `least`, except the heaviest. The others share the weight."""
     gaussians = mixture.gaussians
-    kept = np.flatnonzero(gaussians.weights >= min(least, float(gaussians.weights.max())))
+    kept = heavy_components(gaussians.weights, least)
     if len(kept) == gaussians.n_components:
         return mixture
     weights = gaussians.weights[kept]

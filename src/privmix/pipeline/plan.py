@@ -11,7 +11,7 @@ from privmix.catalog.entry import Entry, find_entry
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism
-from privmix.settings import Settings, load_settings
+from privmix.settings import MechanismSettings, Settings, load_settings
 
 RAW = "data/raw/{dataset}.raw"
 CLEAN = "data/clean/{dataset}.parquet"
@@ -104,9 +104,23 @@ class RunPlan:
         return compact_json(self.settings.mechanisms[mechanism].model_dump())
 
 
+def _settings_for_goal(settings: Settings) -> Settings:
+    """Add the parameters that mechanisms have for a table, where the configuration does not set them."""
+    if settings.goal != "table":
+        return settings
+    chosen = {
+        name: MechanismSettings(
+            method=each.method, **{**registry.method_class(each.method).for_table, **each.parameters}
+        )
+        for name, each in settings.mechanisms.items()
+        if each.method in registry.METHODS
+    }
+    return settings.model_copy(update={"mechanisms": {**settings.mechanisms, **chosen}})
+
+
 def make_plan(config: dict[str, Any]) -> RunPlan:
     """Check a whole configuration: keys and values, every dataset, every mechanism's parameters."""
-    settings = load_settings(config)
+    settings = _settings_for_goal(load_settings(config))
     found = {name: find_entry(name, settings.catalog_dirs) for name in settings.datasets}
     planned = RunPlan(
         settings=settings,

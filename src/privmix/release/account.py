@@ -17,7 +17,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,15 @@ LIMITS = (
     "If no person id stayed the same, it takes records for new ones if their values were changed (rounded, moved, in "
     "other units), or if another file has them with fewer, more or other declared columns (an identifier is none), "
     "unless the coordinates or all number columns are the same.",
+    "It takes persons for new ones if a release has other records of them, and its catalog entry does not declare the "
+    "column of their ids.",
     "Copies of a record within one file count as one record, unless person ids show whose they are.",
     "If only some releases have person ids, or they use different ids for the same persons, the sum per person can be "
     "too small.",
-    "It charges too much if different records have the same values, different persons have the same id, persons have "
-    "more records in one release than in another, or a release shares different records with each of several others.",
+    "It charges too much if different records have the same values, different persons (or, without `person_column`, "
+    "other things with an identifier) have the same id, persons have more records in one release than in another, "
+    "several releases with ids are of different columns of one file, or a release shares different records with each "
+    "of several others.",
 )
 
 
@@ -97,6 +101,9 @@ class Account:
 
         Fingerprints and line are on the disk when this returns.
         """
+        content = fingerprints.to_bytes()
+        digest = _digest(content)
+        cost = replace(cost, source=digest)
         with self._locked() as handle:
             entries, end = self._read(handle)
             if not entries:
@@ -105,7 +112,7 @@ class Account:
             if not all(each.fits(limit) for each in charges.statements(earlier, cost)):
                 raise UserError(charges.refusal(earlier, cost, limit, str(self.path)))
             release = secrets.token_hex(8)
-            digest = self._store(fingerprints)
+            self._store(content, digest)
             entry = {
                 "entry": "intent",
                 "release": release,
@@ -133,19 +140,16 @@ class Account:
 
     # Fingerprint files
 
-    def _store(self, fingerprints: Fingerprints) -> str:
-        """Write a fingerprint file, unless it is there, and return the hash of its content, which is its name.
+    def _store(self, content: bytes, digest: str) -> None:
+        """Write a fingerprint file, unless it is there. Its name is the hash of its content.
 
         The file gets its name after its line is on the disk. So a fingerprint file without a line shows that lines are
         missing.
         """
-        content = fingerprints.to_bytes()
-        digest = _digest(content)
         path = self._fingerprint_path(digest)
         if not path.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
             _write_secret(path.with_suffix(WRITTEN), content)
-        return digest
 
     def _fingerprint_path(self, digest: str) -> Path:
         return self.folder / "fingerprints" / digest
@@ -325,6 +329,7 @@ def _cost(entry: dict[str, Any]) -> Cost:
         delta=entry["delta"],
         most=entry.get("most"),
         nearby=entry.get("nearby"),
+        source=entry["fingerprints"],
     )
 
 

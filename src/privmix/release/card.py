@@ -8,6 +8,7 @@ import re
 import sys
 from dataclasses import dataclass
 
+from privmix.artefacts.domain import Axis
 from privmix.clean.normalisation import format_value
 from privmix.errors import UserError
 from privmix.mechanisms import registry
@@ -140,13 +141,23 @@ def _data(model: ReleasedModel) -> list[str]:
         kind = {"integer": " Whole numbers.", "date": " Days."}.get(axis.kind, "")
         lines.append(
             f"{about_it} Public bounds: {lower} to {upper}{unit} "
-            f"({reason.rstrip('.')}); values outside are clipped.{kind} "
+            f"({reason.rstrip('.')}); {_outside(axis)}.{kind} "
             f"Resolution: {axis.resolution:g}{unit or (' day' if axis.kind == 'date' else '')}."
         )
     for attribute in domain.attributes:
         about_it = attribute.description.rstrip(".")
         lines.append(f"`{attribute.name}`: {about_it}. Public values: {listing(attribute.values)}.")
     return [*lines, *about.caveats]
+
+
+def _outside(axis: Axis) -> str:
+    """Say what happens to values outside the bounds. Atoms are values of their own, inside or outside."""
+    lower, upper = axis.values
+    beyond = [format_value(axis, atom) for atom in axis.atoms if not lower <= atom <= upper]
+    if not beyond:
+        return "values outside are clipped"
+    share = "which has a share of its own" if len(beyond) == 1 else "which have shares of their own"
+    return f"values outside are clipped, except {listing(beyond)}, {share}"
 
 
 def _uses(model: ReleasedModel) -> str:

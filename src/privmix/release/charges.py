@@ -4,10 +4,12 @@ Every guarantee is converted to one relation, a replaced unit. An added or remov
 add_remove counts double (`group_cost` with 2 steps). A release that protects persons costs one of their records at most
 as much as the person. A release that protects records costs a person with m records as much as m replaced records
 (`group_cost` with m steps). m is the largest number of records of one person in that release or in any other of the
-sum, because a release may name other ids, such as those of trips. For a release without ids, m is the sum of the
-numbers that the releases with ids know, or 1 if none has ids. A replaced person has the same number of records in each
-file, and a replaced record stays with its person and in its files. m comes from these files, so the sum per person is
-for persons with at most m records.
+sum, because a release may name other ids, such as those of trips: the ids of two releases do not show that they are of
+the same kind, so no smaller m is proven. For a release without ids, m is the sum of the numbers that the files with ids
+know, because it may hold the records of all these files, or 1 if none has ids. Releases with the same fingerprints have
+the same file, which counts once. A replaced person has the same number of records in each file, and a replaced record
+stays with its person and in its files. m comes from these files, so the sum per person is for persons with at most m
+records.
 
 The limit holds for the sum per record, and also for the sum per person if any of the releases protects persons. So it
 does not matter which of a record-level and a person-level release comes first. It is basic composition, which is
@@ -24,7 +26,7 @@ the records (shared rows, m) and are not private: a curator should not publish a
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from privmix.privacy.composition import ROUNDING, group_cost
@@ -52,6 +54,9 @@ class Cost:
     delta: float
     most: int | None = None  # largest number of records of one person; None without person ids
     nearby: float | None = None  # ε for nearby places, if the user gave that one and `epsilon` is for any two
+    source: str | None = field(
+        default=None, compare=False
+    )  # the hash of its fingerprints; equal for one file only
 
 
 @dataclass(frozen=True)
@@ -142,8 +147,8 @@ def number(value: float) -> str:
 def statements(earlier: Sequence[Cost], new: Cost) -> list[Statement]:
     """Return the sum per record, and the sum per person if any of these releases protects persons."""
     every = [*earlier, new]
-    known = [cost.most for cost in every if cost.most is not None]
-    largest, together = max(known, default=1), max(sum(known), 1)
+    known = {cost.source or number: cost.most for number, cost in enumerate(every) if cost.most is not None}
+    largest, together = max(known.values(), default=1), max(sum(known.values()), 1)
     found = [Statement("record", tuple(Charge(cost, 1) for cost in every))]
     if any(cost.unit == "person" for cost in every):
         charges = [

@@ -1,13 +1,16 @@
 """Values that follow from the transcript: the mixture of some mechanisms, and all notes.
 
 The mixture follows if no random search lies between the last measurement and the model: `dp_em`, `dp_sgd`,
-`output_noise`, `posterior_sample` with `released: mean`, and `noisy_moments` without a wide mixture. The mixtures of
-the other mechanisms come from searches with randomness that is not published. They are checked by their form only.
+`output_noise`, `posterior_sample` with `released: mean`, and `noisy_moments` without a wide mixture. With a wide
+mixture, a search finds the start of the last measurements. The weights follow from these measurements whatever the
+start is, and shares of attributes that took part lie within a radius of what they imply. The mixtures of the other
+mechanisms come from searches with randomness that is not published. They are checked by their form only.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,11 +32,14 @@ from privmix.mechanisms.shared.joint_moments import (
     MomentMeasurement,
     Refinement,
     average_mixtures,
+    component_counts,
     m_step,
+    share_limits,
 )
 from privmix.mechanisms.shared.synopsis import Synopsis, SynopsisMechanism
 from privmix.mixture import deviation, gradient
 from privmix.mixture.mixed import MixedMixture
+from privmix.mixture.mixed_search import heavy_components
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import Moments, Prior, estimate
 from privmix.privacy import noise
@@ -49,6 +55,7 @@ TOLERANCE = 1e-6  # relative, and 1e-9 absolute in the unit ball: the same compu
 WHOLE = r"(\d{1,6})"
 
 Entry = dict[str, Any]
+Derived = Literal["mixture", "weights", "nothing"]  # what of a mixture follows from the transcript
 
 
 def derive_mixture(model: ReleasedModel, plan: PublicPlan) -> Mixture | None:
@@ -69,20 +76,27 @@ def derive_mixture(model: ReleasedModel, plan: PublicPlan) -> Mixture | None:
     return None
 
 
-def check_mixture(model: ReleasedModel, plan: PublicPlan) -> bool:
-    """Compare the released mixture with the one that the transcript implies. Return whether there is one."""
+def check_mixture(model: ReleasedModel, plan: PublicPlan) -> Derived:
+    """Compare the released mixture, or its weights, with what the transcript implies. Return what it implies."""
     with np.errstate(all="ignore"):
         derived = derive_mixture(model, plan)
-    if derived is None:
-        return False
-    stated = model.normalised
-    for name in ("weights", "means", "covariances"):
-        one, other = np.array(getattr(stated, name)), getattr(derived, name)
-        if one.shape != other.shape or not np.allclose(one, other, rtol=TOLERANCE, atol=1e-9):
-            raise UserError(
-                f"{MODEL}: the {name} of the mixture do not follow from the transcript; do not publish it."
-            )
-    return True
+        last = None if derived is not None else _last_measurements(model, plan)
+    if derived is not None:
+        for name in ("weights", "means", "covariances"):
+            _compare_part(model, name, getattr(derived, name))
+        return "mixture"
+    if last is not None:
+        _compare_part(model, "weights", last.weights)
+        return "weights"
+    return "nothing"
+
+
+def _compare_part(model: ReleasedModel, name: str, derived: np.ndarray) -> None:
+    stated = np.array(getattr(model.normalised, name))
+    if stated.shape != derived.shape or not np.allclose(stated, derived, rtol=TOLERANCE, atol=1e-9):
+        raise UserError(
+            f"{MODEL}: the {name} of the mixture do not follow from the transcript; do not publish it."
+        )
 
 
 def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
@@ -107,13 +121,24 @@ def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
 
 
 def _check_scheduled_shares(model: ReleasedModel, plan: PublicPlan, mechanism: NoisyMoments) -> None:
-    """Compare shares that took part in the clustering. After a random search, only their attributes are known."""
+    """Compare shares that took part in the clustering. After a random search, they are known up to a radius."""
     with np.errstate(all="ignore"):
         derived = _scheduled_mixture(mechanism, plan.entries(model.transcript), plan.spec, plan.budget)
+        last = None if derived is not None else _last_measurements(model, plan)
     if derived is not None:
         _compare_shares(model, derived.shares)
     elif list(model.shares) != [attribute.name for attribute in plan.spec.domain.attributes]:
         _compare_shares(model, {})
+    elif last is not None:
+        for name, (places, radius) in last.shares.items():
+            stated = np.array(model.shares[name])
+            rounded = 1.5 * 10.0**-DECIMALS * np.sqrt(places.shape[1])
+            near = (
+                stated.shape == places.shape
+                and (np.linalg.norm(stated - places, axis=1) <= radius * (1 + TOLERANCE) + rounded).all()
+            )
+            if not near:
+                _compare_shares(model, {})
 
 
 def _compare_shares(model: ReleasedModel, derived: Mapping[str, np.ndarray]) -> None:
@@ -216,7 +241,7 @@ def _scheduled_mixture(
 ) -> MixedMixture | None:
     neighbours = mechanism.relation(spec)
     plan = mechanism.schedule(spec, budget, neighbours)
-    if plan.width > plan.n_components:
+    if plan.width > plan.n_components or mechanism.marginal_share:
         return None
     multiplier = equal_shares(0, plan.releases, budget, "exact").noise_multiplier
     waiting = iter(entries)
@@ -234,6 +259,48 @@ def _scheduled_mixture(
     return mechanism.carry_out(run, plan, spec, multiplier, np.random.Generator(np.random.PCG64(0)))
 
 
+@dataclass(frozen=True)
+class _LastMeasurements:
+    """What the last measurements imply for every start: the weights, and for shares a place and a radius."""
+
+    weights: np.ndarray  # (K,)
+    shares: dict[str, tuple[np.ndarray, np.ndarray]]  # attribute -> places (K, V), radii (K,)
+
+
+def _last_measurements(model: ReleasedModel, plan: PublicPlan) -> _LastMeasurements | None:
+    """Return what follows from the last measurements of `noisy_moments` after a random search; None if there is none.
+
+    The result is the average of the later half of the iterates, without components that are nearly empty.
+    """
+    mechanism, spec = plan.mechanism, plan.mixture_spec
+    if not isinstance(mechanism, NoisyMoments) or mechanism.marginal_share:
+        return None
+    neighbours = mechanism.relation(spec)
+    schedule = mechanism.schedule(spec, plan.budget, neighbours)
+    if not schedule.refining:
+        return None
+    multiplier = equal_shares(0, schedule.releases, plan.budget, "exact").noise_multiplier
+    entries = plan.entries(model.transcript)[-schedule.refining :][schedule.refining // 2 :]
+    measured = [_measured(entry, spec, mechanism, multiplier) for entry in entries]
+    counts = [component_counts(each, spec, neighbours) for each in measured]
+    weights = np.mean([own / own.sum() for own in counts], axis=0)
+    if not mechanism.takes_part(spec):
+        return _LastMeasurements(weights, {})
+    kept = heavy_components(weights, mechanism.empty_weight(spec, multiplier))
+    sizes = {each.name: len(each.values) for each in spec.domain.attributes}
+    limits = [share_limits(sizes, each, own) for each, own in zip(measured, counts, strict=True)]
+    return _LastMeasurements(
+        weights[kept] / weights[kept].sum(),
+        {
+            name: (
+                np.mean([each[name][0] for each in limits], axis=0)[kept],
+                np.mean([each[name][1] for each in limits], axis=0)[kept],
+            )
+            for name in sizes
+        },
+    )
+
+
 def check_notes(model: ReleasedModel, plan: PublicPlan) -> None:
     """Refuse a note that the mechanism does not write, or that the transcript does not support."""
     exact, forms = set(_exact_notes(model, plan)), [re.compile(form) for form in _note_forms(model, plan)]
@@ -245,7 +312,7 @@ def check_notes(model: ReleasedModel, plan: PublicPlan) -> None:
     used: set[int] = set()
     stated = set()
     for note in own:
-        fits = [number for number, form in enumerate(forms) if _fits(form, note, model)]
+        fits = [number for number, form in enumerate(forms) if _fits(form, note, plan)]
         _demand(note in exact or any(number not in used for number in fits), repr(note[:60]))
         used.update(fits)
         _demand(note not in stated, "a note occurs twice")
@@ -266,10 +333,10 @@ def _demand(holds: bool, what: str) -> None:
         raise UserError(f"{MODEL}: the notes are not those of the mechanism ({what}); do not publish it.")
 
 
-def _fits(form: re.Pattern[str], note: str, model: ReleasedModel) -> bool:
-    """Return whether the note has the form. A number of components is at most that of the model."""
-    found = form.fullmatch(note)
-    return found is not None and all(int(number) <= max(model.components) for number in found.groups())
+def _fits(form: re.Pattern[str], note: str, plan: PublicPlan) -> bool:
+    """Return whether the note has the form. A number of components is at most that of the plan."""
+    found, most = form.fullmatch(note), plan.mechanism.most_components(plan.spec)
+    return found is not None and all(int(number) <= most for number in found.groups())
 
 
 def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
@@ -277,8 +344,9 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     entries = plan.entries(model.transcript)
     mechanism, spec, budget = plan.mechanism, plan.mixture_spec, plan.budget
     asked = plan.job.spec(model.domain)
-    if asked.candidates:
-        yield asked.choice_note(len(model.original.weights) if plan.chosen is None else plan.chosen)
+    listed = asked if asked.candidates else spec
+    if listed.candidates:
+        yield listed.choice_note(len(model.original.weights) if plan.chosen is None else plan.chosen)
     if plan.chosen is not None:
         price = asked.choice_share * plan.job.budget.epsilon
         if component_choice.expected_loss(asked, price) > component_choice.LARGEST_LOSS / 2:
@@ -294,9 +362,11 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
         yield from dp_sgd._notes(_sgd_deviation(mechanism, spec, budget), spec)
     elif isinstance(mechanism, NoisyMoments):
         neighbours = mechanism.relation(spec)
-        schedule = mechanism.schedule(spec, budget, neighbours)
-        each = mechanism.loss(spec, schedule.n_components, budget, neighbours)
+        for_moments, _ = mechanism.split(budget)
+        schedule = mechanism.schedule(spec, for_moments, neighbours)
+        each = mechanism.loss(spec, schedule.n_components, for_moments, neighbours)
         yield from noisy_moments._notes(schedule, spec, schedule.releases * each)
+        yield from mechanism.table_note(len(model.original.weights))
     elif isinstance(mechanism, OutputNoise):
         _, factors = _shrunk_sum(mechanism, entries[0], spec, budget)
         yield from output_noise._notes(factors, entries[0]["blocks"])

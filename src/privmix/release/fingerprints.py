@@ -1,11 +1,12 @@
 """Fingerprints of the records of a release: keyed hashes that tell whether two releases share a person or a record.
 
-A person's fingerprint is a keyed hash of the id. A record's fingerprint is a keyed hash of its values as they are in
-the raw file, before clipping: once of the coordinates, once of all number columns that the catalog entry declares, and
-once of all declared columns except identifiers. It ignores the names, roles and order of columns, the order of rows,
-the format and encoding of the file, and the notation of values. All rows with readable numbers count, also those that
-cleaning drops, and the coordinates of the clean file. The raw file has a fingerprint too, so releases of different
-columns of the same file overlap.
+A person's fingerprint is a keyed hash of the id. Without `person_column`, every declared identifier counts as the id of
+a person, because it may be the one that another release names. A record's fingerprint is a keyed hash of its values as
+they are in the raw file, before clipping: once of the coordinates, once of all number columns that the catalog entry
+declares, and once of all declared columns except identifiers. It ignores the names, roles and order of columns, the
+order of rows, the format and encoding of the file, and the notation of values. All rows with readable numbers count,
+also those that cleaning drops, and the coordinates of the clean file. The raw file has a fingerprint too, so releases
+of different columns of the same file overlap.
 
 Every value is one number, which depends on its text alone and not on the type of its column: a rating is the same as a
 number, a category or an ordinal. Numbers count as 32-bit floats, so that a file with single precision matches one with
@@ -29,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from privmix.artefacts.io import file_sha256
 from privmix.catalog.entry import CATEGORICAL, NUMERIC, Column, Entry, to_number
@@ -48,7 +50,7 @@ _BOOLEANS = {text: float(code) for code, texts in enumerate(BOOLEAN_SPELLINGS) f
 class Fingerprints:
     """The fingerprints of one release, each kind sorted and without repeats."""
 
-    persons: np.ndarray  # (p,) uint64; empty without person ids
+    persons: np.ndarray  # (p,) uint64; without `person_column`, of all identifiers
     rows: np.ndarray  # (r,) uint64; one of them is of the raw file
     most: int | None  # largest number of records of one person; None without person ids
 
@@ -95,7 +97,7 @@ def fingerprint_records(
             "clean the dataset again."
         )
     id_key, row_key = derive_key(key, b"persons", 32), derive_key(key, b"rows", 16)
-    text_key, person_column = derive_key(key, b"texts", 32), entry.privacy.person_column
+    text_key = derive_key(key, b"texts", 32)
     rows = [
         _hash_file(sha256, derive_key(key, b"files", 32)),
         hash_rows(_ordinals_as_text(entry, coordinates, text_key), row_key),
@@ -103,15 +105,28 @@ def fingerprint_records(
     persons = []
     for batch in read_batches(raw, _with_texts(entry)):
         rows += [hash_rows(values, row_key) for values in _row_values(entry, batch, text_key)]
-        if person_column is not None:
-            persons.append(pa.Table.from_struct_array(batch.identifiers[person_column].value_counts()))
+        persons += [
+            pa.Table.from_struct_array(batch.identifiers[name].value_counts()) for name in _id_columns(entry)
+        ]
     hashed = np.concatenate(rows)
     hashed.sort()
     distinct = hashed[_run_starts(hashed)]
-    if person_column is None:
+    if not persons:
         return Fingerprints(np.empty(0, dtype=WORD), distinct, None)
+    if entry.privacy.person_column is None:  # a blank is no id
+        persons = [
+            table.filter(pc.not_equal(pc.utf8_trim_whitespace(table["values"]), "")) for table in persons
+        ]
+        return Fingerprints(_hash_persons(persons, id_key)[0], distinct, None)
     ids, most = _hash_persons(persons, id_key)
     return Fingerprints(ids, distinct, most)
+
+
+def _id_columns(entry: Entry) -> list[str]:
+    """Return the column of person ids, or all identifiers if the entry names none."""
+    if entry.privacy.person_column is not None:
+        return [entry.privacy.person_column]
+    return [column.name for column in entry.columns if column.type == "identifier"]
 
 
 def _run_starts(ordered: np.ndarray) -> np.ndarray:
@@ -141,7 +156,7 @@ def _with_texts(entry: Entry) -> Entry:
     used = tuple(
         column.model_copy(update={"type": "identifier"}) if column.type in CATEGORICAL else column
         for column in entry.columns
-        if column.type != "identifier" or column.name == entry.privacy.person_column
+        if column.type != "identifier" or column.name in _id_columns(entry)
     )
     return entry.model_copy(update={"columns": used, "attributes": ()})
 

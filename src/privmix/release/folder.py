@@ -271,7 +271,15 @@ def check_space(folder: Path, needed: int) -> None:
 
 
 def check_free(target: Path) -> None:
-    """Refuse a target that exists: a release is never overwritten."""
+    """Refuse a target that exists, because a release is never overwritten, or that lies in a hidden folder."""
+    project, place = Path.cwd().resolve(), target.resolve()
+    inside = place.relative_to(project).parts if place.is_relative_to(project) else ()
+    hidden = next((part for part in inside if part.startswith(".")), None)
+    if hidden is not None:
+        raise UserError(
+            f"{target} lies in {hidden}, a hidden folder of the project. Such folders hold keys and accounts that must "
+            "not be published. Give another folder with --out."
+        )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
             f"{target} already exists, and a release is never overwritten, because a new one would spend its ε again. "

@@ -63,7 +63,7 @@ from privmix.release.folder import (
 from privmix.release.public_plan import LEAST_EPSILON, MOST_DELTA, MOST_EPSILON
 from privmix.release.traces import check_own_names
 
-REHEARSAL_RECORDS = 64  # made-up records
+REHEARSAL_RECORDS = 64  # most made-up records
 CLAIM_ROUNDING = 1e-6  # by which a claim may exceed its budget through rounding
 
 
@@ -83,11 +83,12 @@ class ReleaseOrder:
 
 
 def rehearsal_records(order: ReleaseOrder) -> Records:
-    """Draw made-up records, uniform in the public box."""
+    """Draw made-up records, uniform in the public box, and no more of them than there are records."""
     domain, rng = order.domain, fresh_stream()
-    places = rng.uniform(domain.lower, domain.upper, (REHEARSAL_RECORDS, len(domain.axes)))
-    codes = {a.name: rng.integers(len(a.values), size=REHEARSAL_RECORDS) for a in domain.attributes}
-    return Records(places, codes, np.arange(REHEARSAL_RECORDS, dtype=np.uint64))
+    number = min(REHEARSAL_RECORDS, domain.rows)
+    places = rng.uniform(domain.lower, domain.upper, (number, len(domain.axes)))
+    codes = {a.name: rng.integers(len(a.values), size=number) for a in domain.attributes}
+    return Records(places, codes, np.arange(number, dtype=np.uint64))
 
 
 def run_central(order: ReleaseOrder, records: Records) -> Release:
@@ -155,8 +156,9 @@ def make_release(
         with folder.scratch_folder(target.with_name(f"{target.name}.rehearsal")) as place:
             few = replace(order, rows=min(order.rows, REHEARSAL_RECORDS))
             once = Ed25519PrivateKey.generate()
-            rehearsal, _ = _make_folder(few, rehearsal_records(order), place, once, rehearsal=True)
-            needed = folder.estimate_bytes(place, order.rows / few.rows, len(records) / REHEARSAL_RECORDS)
+            made_up = rehearsal_records(order)
+            rehearsal, _ = _make_folder(few, made_up, place, once, rehearsal=True)
+            needed = folder.estimate_bytes(place, order.rows / few.rows, len(records) / len(made_up))
         folder.check_space(target.parent, needed)
         folder.check_space(account.folder, folder.LEAST_SPACE)
         with folder.place_folder(target) as place:

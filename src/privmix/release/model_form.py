@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 
 from privmix.artefacts.domain import Domain
-from privmix.catalog.entry import BOOLEAN
-from privmix.clean.normalisation import BLANK, axes_of_columns, axis_column, state_attributes
+from privmix.clean.normalisation import (
+    attribute_column,
+    axes_of_columns,
+    axis_column,
+    column_attribute,
+    state_attributes,
+)
 from privmix.errors import UserError
 from privmix.mechanisms.base import Spec
 from privmix.release.folder import MODEL, Gaussians, ReleasedModel
@@ -25,6 +30,7 @@ IGNORED = re.compile(
 JOINING = "\u0600-\u07ff\u08a0-\u08ff\u0900-\u0dff\u1780-\u18af\ua840-\ua87f\ua8e0-\ua8ff"
 JOINERS = re.compile(f"(?<=[{JOINING}])[\u200c\u200d](?=[{JOINING}])")
 MOST_MARKS = 4  # on one letter
+MOST_LEFT_OUT = 1000  # columns of the source that are not in the release
 
 
 def check_texts(content: Any) -> None:
@@ -80,8 +86,13 @@ def check_domain(model: ReleasedModel) -> None:
     if set(made.columns) != known or len(set(names)) != len(names) or not attributes <= {*names, *states}:
         raise UserError(f"{MODEL}: the columns of the synthetic rows do not follow from the domain.")
     strange = bool(model.proportions) and (not model.local or shared != set(model.shares))
-    if strange or not set(model.shares) <= attributes or len(made.left_out) > 1000:
+    if strange or not set(model.shares) <= attributes:
         raise UserError(f"{MODEL} states shares that its mechanism does not measure.")
+    if len(made.left_out) > MOST_LEFT_OUT:
+        raise UserError(
+            f"{MODEL} lists {len(made.left_out):,} columns that were left out; a release lists at most "
+            f"{MOST_LEFT_OUT:,}, so remove columns that the model does not use from the catalog entry."
+        )
     if domain.unit == "record" and (domain.persons is not None or domain.max_records_per_person != 1):
         raise UserError(f"{MODEL} states a number of persons or of their records, but protects records.")
     if not 1 <= made.rows <= 2**40:
@@ -89,31 +100,30 @@ def check_domain(model: ReleasedModel) -> None:
 
 
 def _check_attributes(domain: Domain) -> None:
-    """Check the types of the attributes, and that the states are those of the coordinates."""
+    """Check that the attributes are those of columns of a catalog entry, and then the states of the coordinates."""
     plain = [each for each in domain.attributes if not each.state_of]
-    if (
-        [*plain, *state_attributes(domain.axes)] != list(domain.attributes)
-        or any(each.boolean and each.values[:2] != BOOLEAN for each in plain)
-        or any(each.boolean and len(each.values) != 2 + each.blank for each in plain)
-        or any(each.blank and each.values[-1:] != (BLANK,) for each in plain)
-        or not all(_are_listed(each.values[: len(each.values) - each.blank]) for each in plain)
-    ):
+    try:
+        derived = [column_attribute(attribute_column(each)) for each in plain]
+    except ValueError as error:  # of pydantic too
+        raise UserError(
+            f"{MODEL}: the values of an attribute are not those of a column of a catalog entry; do not publish it."
+        ) from error
+    if [*derived, *state_attributes(domain.axes)] != list(domain.attributes):
         raise UserError(f"{MODEL}: the attributes do not follow from the types of the columns.")
 
 
-def _are_listed(values: tuple[str, ...]) -> bool:
-    """Return whether these can be the public values of a column: at least two distinct ones, none of them empty."""
-    return len(values) >= 2 and len(set(values)) == len(values) and all(value.strip() for value in values)
-
-
-def check_mixtures(model: ReleasedModel) -> None:
+def check_mixtures(model: ReleasedModel, most: int) -> None:
     """Check the form of the mixture: what every mechanism guarantees, and the same mixture in both systems of units.
+
+    It has at most so many components as the plan of its mechanism allows.
 
     A naive fit to noisy reports, and DP-EM, may give components that are wider than the public box.
     """
     size, d = len(model.normalised.weights), len(model.domain.axes)
-    if not 1 <= size <= max(model.components):
-        raise UserError(f"{MODEL}: the mixture has {size} components, more than requested, or none.")
+    if not 1 <= size <= most:
+        raise UserError(
+            f"{MODEL}: the mixture has {size} components, more than its mechanism can have, or none."
+        )
     spec = Spec(model.domain, size)
     weights, means = numbers(model.normalised.weights, size), numbers(model.normalised.means, size, d)
     covariances = numbers(model.normalised.covariances, size, d, d)

@@ -23,8 +23,16 @@ together. `check_noise` refuses numbers that are smaller than noise alone gives 
 * Counts of all records add up to their public number N, up to a sum of L noises. A Laplace noise has the moment
   generating function 1/(1 - b²θ²). By Chernoff, the sum of L exceeds t with probability at most
   (1 - b²θ²)^-L exp(-θt), for every θ < 1/b. The smallest t over θ that makes this RARE / 2 is the bound for Laplace
-  noise. For Gaussian noise of standard deviation b it is t = b(12 √(2L) + 40), which leaves room for rounding: its
-  generating function is exp(b²θ²/2) ≤ exp(2b²θ²), and exp(2Lb²θ² - θt) < RARE / 2 at bθ = min(6/√(2L), 1/√2).
+  noise. For Gaussian noise of standard deviation b it is t = b √(2L ln(2 / RARE)). Responsibilities are rounded to the
+  lattice, so each record may add one step for each component.
+* If only the records with all numbers are counted, their counts add up to at most N, and to the number of those
+  records in the table of attributes, which counts blanks and atoms too.
+
+* All Gaussian measurements of a release together: a measurement gives each component's number of records once by its
+  count, and once by the values of each attribute. `standard_deviates` turns these numbers and N into independent
+  standard normal ones: the difference of each number from the weighted mean of those before it, and of the sum of the
+  means from N. Their sum of squares has a χ² law and their sum a normal law, each tested at RARE. Many numbers that
+  are moved by a little each fail these tests.
 
 * The counts of the values of each attribute add up to the same number: that of the records of the component, and over
   all components the public number N. The sums of two attributes differ by a sum of their noises only.
@@ -68,6 +76,7 @@ class Noisy:
     per_record: float | None = (
         None  # what each record adds to the sum of the numbers, if that is the same for all
     )
+    rounding: float = 0.0  # largest error of the sum of the numbers by rounding
 
     @property
     def ratios(self) -> np.ndarray:
@@ -162,19 +171,65 @@ def are_sums_of_noise(sums: np.ndarray, part: Noisy, size: int) -> bool:
     )
 
 
-def check_total(measured: Sequence[Noisy], records: int, where: str) -> None:
-    """Refuse counts that do not add up to the public number of records."""
+def check_total(measured: Sequence[Noisy], records: int, where: str, *, at_most: bool = False) -> None:
+    """Refuse counts that do not add up to the public number of records, or, with `at_most`, to no more than it."""
     for each in measured:
         if each.per_record is not None:
-            size = len(each.values)
-            slack = float(np.max(each.scale)) * (12 * math.sqrt(2 * size) + 40) + size * STEP
-            if each.law == "laplace":
-                slack = sum_reach(each, size, 1)
-            if abs(each.values.sum() - each.per_record * records) > slack:
+            apart = each.values.sum() - each.per_record * records
+            if (apart if at_most else abs(apart)) > total_reach(each):
+                how = "add up to more than" if at_most else "do not add up to"
                 raise UserError(
-                    f"{where}: the {each.kind} do not add up to the {records:,} records that it states; do not "
-                    "publish it."
+                    f"{where}: the {each.kind} {how} the {records:,} records that it states; do not publish it."
                 )
+
+
+def total_reach(part: Noisy) -> float:
+    """Return the distance of the sum of all numbers from that of their statistics that occurs with chance RARE."""
+    return sum_reach(part, len(part.values), 1) + part.rounding
+
+
+@dataclass(frozen=True)
+class Deviates:
+    """Independent numbers that are standard normal if the noise is there, and their largest errors by rounding."""
+
+    values: np.ndarray  # (n,)
+    rounding: np.ndarray  # (n,)
+
+
+def standard_deviates(
+    estimates: np.ndarray, deviations: np.ndarray, rounding: np.ndarray, records: float | None
+) -> Deviates:
+    """Return the deviates of one measurement: E estimates of the number of records of each component, (K, E).
+
+    `deviations` and `rounding` (E,): of the noise in each estimate, and the largest rounding error. `records`: the
+    public number of records of all components together.
+    """
+    mean, variance, error = estimates[:, 0], deviations[0] ** 2, rounding[0]
+    values, errors = [], []
+    for own, deviation, rounded in zip(estimates.T[1:], deviations[1:], rounding[1:], strict=True):
+        apart = math.sqrt(deviation**2 + variance)
+        values.append((own - mean) / apart)
+        errors.append(np.full(len(own), (error + rounded) / apart))
+        share = variance / (variance + deviation**2)
+        mean, error = mean + share * (own - mean), error + share * (rounded + error)
+        variance = variance * deviation**2 / (variance + deviation**2)
+    if records is not None:
+        whole = math.sqrt(len(mean) * variance)
+        values.append(np.array([mean.sum() - records]) / whole)
+        errors.append(np.array([len(mean) * error / whole]))
+    return Deviates(np.concatenate([np.empty(0), *values]), np.concatenate([np.empty(0), *errors]))
+
+
+def are_standard(parts: Sequence[Deviates]) -> bool:
+    """Return whether the squares and the sum of all deviates together are no larger than those of noise."""
+    values = np.concatenate([np.empty(0), *(part.values for part in parts)])
+    errors = np.concatenate([np.empty(0), *(part.rounding for part in parts)])
+    size = len(values)
+    if not size:
+        return True
+    length = REACH * math.sqrt(stats.chi2.isf(RARE, size)) + float(np.linalg.norm(errors))
+    reach = REACH * math.sqrt(size) * float(stats.norm.isf(RARE / 2)) + float(errors.sum())
+    return bool(np.linalg.norm(values) <= length and abs(values.sum()) <= reach)
 
 
 def _has_energy(ratios: np.ndarray, law: str) -> bool:

@@ -26,7 +26,7 @@ from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local.base import LocalMechanism
 from privmix.mechanisms.run import MechanismJob
-from privmix.mechanisms.shared import attribute_counts
+from privmix.mechanisms.shared import attribute_counts, marginals
 from privmix.mechanisms.shared.attribute_counts import AttributePlan
 from privmix.mechanisms.shared.reference import GRID_DIMENSIONS, ROUNDS
 from privmix.privacy.accounting import Budget, gaussian_mu
@@ -122,7 +122,8 @@ def _job(model: ReleasedModel) -> MechanismJob:
     _demand(set(stated) <= {axis.name for axis in model.domain.axes}, "domain.attributes")
     _demand(len(set(stated)) == len(stated), "domain.attributes")
     _demand(1 <= model.domain.max_records_per_person <= MOST_RECORDS_PER_PERSON, "domain")
-    _demand(model.domain.persons is None or model.domain.persons >= 1, "domain.persons")
+    persons = model.domain.persons
+    _demand(persons is None or 1 <= persons <= model.domain.rows, "domain.persons")
     mechanism = registry.build(model.method, model.parameters, where=f"{MODEL}: parameters")
     for key, value in model.parameters.items():
         _demand(_is_plain(_parameter(mechanism, key), value), f"parameters.{key}")
@@ -184,9 +185,11 @@ def mechanism_events(mechanism: Mechanism, spec: Spec, budget: Budget) -> list[E
     if isinstance(mechanism, NoisyTree):
         return _tree_events(mechanism, budget)
     if isinstance(mechanism, NoisyMoments):
-        plan = mechanism.schedule(spec, budget, mechanism.relation(spec))
-        multiplier = equal_shares(0, plan.releases, budget, "exact").noise_multiplier
-        return [Gaussian(label, multiplier) for label, _ in moment_stages(plan)]
+        for_moments, for_marginals = mechanism.split(budget)
+        plan = mechanism.schedule(spec, for_moments, mechanism.relation(spec))
+        multiplier = equal_shares(0, plan.releases, for_moments, "exact").noise_multiplier
+        last = [] if for_marginals is None else [Gaussian(marginals.LABEL, for_marginals)]
+        return [*(Gaussian(label, multiplier) for label, _ in moment_stages(plan)), *last]
     if isinstance(mechanism, TreeThenMoments):
         for_tree = mechanism.tree_share * budget.epsilon
         multiplier = math.sqrt(mechanism.iterations) / gaussian_mu(budget.epsilon - for_tree, budget.delta)
@@ -262,7 +265,8 @@ def _check_length(mechanism: Mechanism, spec: Spec, entries: int) -> None:
         mixed = mechanism.noise == "llg" and mechanism.composition == "exact"
         _check_number(demanded * (2 * spec.n_components + 1), MOST_MIXED if mixed else MOST_EVENTS)
     elif isinstance(mechanism, NoisyMoments):
-        demanded = mechanism.iterations or entries
+        moments = entries - bool(mechanism.marginal_share)
+        demanded = entries if mechanism.iterations in (None, moments) else mechanism.iterations
     elif isinstance(mechanism, TreeThenMoments):
         demanded = 1 + mechanism.iterations
     elif isinstance(mechanism, DpSgd):

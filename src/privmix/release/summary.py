@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from privmix.release import card, charges
@@ -44,9 +45,14 @@ def join_blanks(text: str) -> str:
 
 
 def describe_spending(booking: Booking, limit: SpendingLimit) -> list[Fact]:
-    """Describe the sum of all releases that share records or persons, and the largest further release of this kind."""
+    """Describe the sum of all releases that share records or persons, and the largest further release of this kind.
+
+    With ids, a further release of the same file can protect records or persons, and both are described.
+    """
     sums = charges.statements(booking.earlier, booking.cost)
-    left = charges.describe_largest([*booking.earlier, booking.cost], booking.cost, limit)
+    spent, cost = [*booking.earlier, booking.cost], booking.cost
+    kinds = [cost] if cost.most is None else [replace(cost, unit="record"), replace(cost, unit="person")]
+    left = "; ".join(charges.describe_largest(spent, each, limit) for each in kinds)
     return [
         *((f"Spent per {each.unit}", "; ".join(each.lines())) for each in sums),
         ("Left", f"{left} ({charges.describe_limit(limit)})"),

@@ -12,18 +12,26 @@ from privmix.errors import UserError
 from privmix.release.folder import MODEL
 
 LEAST_NAME = 5  # letters; shorter host and user names occur by chance
+_FOLDERS = "home|root|tmp|Users|usr|var|mnt|media|opt|srv|scratch|work|gpfs|lustre|nfs|Volumes"
+_CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?![\d:])"
 TRACES = {
-    "a path of a machine": r"(?<![\w+/=.:-])/(?:home|root|tmp|Users|usr|var|mnt|opt|srv|scratch|work)/[\w.]"
-    r"|(?<!\w)[A-Z]:\\{1,2}(?:Users|Windows|Documents|Program|Temp|temp|data|home)",
-    "a time of day": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?<![\d:.])[0-2]?\d:[0-5]\d:[0-5]\d(?![\d:])",
+    "a path of a machine": rf"(?<![\w+/=.:-])/(?:{_FOLDERS})/[\w.]"
+    r"|(?<!\w)[A-Za-z]:\\\w"  # C:\data
+    r"|(?<![\w\\])\\\\[A-Za-z0-9][\w.-]+\\[\w$]"  # \\host\share
+    r"|(?<![\w/.~-])~(?:[a-z][\w-]+)?/[\w.]"  # ~/data, ~user/data; a URL has a slash before the ~
+    r"|(?i:(?<![a-z])(?:file|smb|nfs):/)",
+    "a time of day": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?<![\d:.])[0-2]?\d:[0-5]\d:[0-5]\d(?![\d:])"
+    rf"|(?i:(?<![a-z])(?:at|@|um|à) ?{_CLOCK})"
+    rf"|(?i:(?<![\d:.]){_CLOCK} ?(?:[ap]\.?m\b|o.clock|uhr|utc|gmt|ces?t\b|z\b))",
     "a seed": r"(?i)(?<![a-z])seed['\"]?\s*[:=]\s*\d",
 }
 
 
 def check_traces(text: str) -> None:
-    """Search the text of a model for traces of any machine."""
+    """Search the text of a model for traces of any machine. JSON writes each backslash of a text as two."""
+    plain = text.replace(r"\\", "\\")
     for what, pattern in TRACES.items():
-        found = re.search(pattern, text)
+        found = re.search(pattern, plain)
         if found:
             raise UserError(f"{MODEL} holds {what} ({found[0]!r}); do not publish it.")
 

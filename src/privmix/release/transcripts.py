@@ -9,6 +9,7 @@ import base64
 import binascii
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from privmix.mechanisms.central.noisy_tree import NoisyTree, _bisection, root_le
 from privmix.mechanisms.central.output_noise import OutputNoise
 from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
-from privmix.mechanisms.shared import joint_moments
+from privmix.mechanisms.shared import joint_moments, marginals
 from privmix.mechanisms.shared.joint_moments import MomentScheme
 from privmix.mixture import deviation, gradient
 from privmix.mixture.moments import upper_triangle
@@ -37,13 +38,17 @@ from privmix.privacy.sensitivity import Neighbours
 from privmix.release.folder import MODEL
 from privmix.release.noise_evidence import (
     COUNTABLE,
+    Deviates,
     Noisy,
     are_moments,
+    are_standard,
     are_sums_of_noise,
     check_noise,
     check_total,
     farthest,
+    standard_deviates,
     sum_reach,
+    total_reach,
 )
 from privmix.release.public_plan import PublicPlan, moment_stages
 
@@ -61,10 +66,69 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_numbe
     of_mixture = list(_noisy_numbers(plan.entries(transcript), plan))
     of_attributes = [] if plan.attributes is None else [_attribute_counts(transcript[-1], plan)]
     check_noise([*of_mixture, *of_attributes], MODEL)
-    if plan.mechanism.relation(plan.mixture_spec).size_is_public and not any_number:
-        check_total(of_mixture, plan.mixture_spec.domain.rows, MODEL)
+    every = plan.mechanism.relation(plan.mixture_spec).size_is_public
+    if plan.mechanism.relation(plan.spec).size_is_public and not any_number:
+        check_total(of_mixture, plan.spec.domain.rows, MODEL, at_most=not every)
+    _demand(
+        are_standard(list(_deviates(of_mixture, plan, known=every and not any_number))),
+        "numbers of one set of records",
+    )
     for each in of_attributes:
         _check_attribute_sums(each, plan, any_number=any_number)
+        if not plan.mixture_spec.all_counted:
+            _check_complete_records(of_mixture, each, plan)
+
+
+def _deviates(measured: Sequence[Noisy], plan: PublicPlan, *, known: bool) -> Iterator[Deviates]:
+    """Yield the deviates of each joint measurement. `known`: whether the number of records is public."""
+    scheme = moment_scheme(plan.mechanism, plan.mixture_spec)
+    sizes = np.array([len(each.values) for each in plan.spec.domain.attributes] if scheme.attributes else [])
+    deviations = np.sqrt([1, *sizes]) / [scheme.count, *[scheme.value] * len(sizes)]
+    values = iter([each for each in measured if each.kind == "values"])
+    for each in measured:
+        if each.kind == "counts":
+            estimates = [each.values / scheme.count]
+            if len(sizes):
+                table = next(values).values.reshape(len(each.values), -1) / scheme.value
+                estimates += list(np.add.reduceat(table, np.cumsum(sizes) - sizes, axis=1).T)
+            # The number of a component is off by a step for each record: a share of the error of all components.
+            rounding = (
+                each.rounding / len(each.values) / np.array([scheme.count, *[scheme.value] * len(sizes)])
+            )
+            yield standard_deviates(
+                np.array(estimates).T,
+                float(np.max(each.scale)) * deviations,
+                rounding,
+                plan.spec.domain.rows if known else None,
+            )
+
+
+def _check_complete_records(measured: Sequence[Noisy], table: Noisy, plan: PublicPlan) -> None:
+    """Check that the counts of the records that have all numbers fit the counts of blanks and atoms.
+
+    A record has all numbers if every attribute of states has its first value. So these records are at most as many as
+    the records with one first value, and less by at most the records with another value of another attribute.
+    """
+    sizes = np.array([len(attribute.values) for attribute in plan.spec.domain.attributes])
+    numbers_of = table.values.reshape(-1, int(sizes.sum())).sum(axis=0)  # of all components together
+    components, starts = len(table.values) // int(sizes.sum()), np.cumsum(sizes) - sizes
+    rounded = components * plan.spec.domain.rows * STEP
+    states = [place for place, each in enumerate(plan.spec.domain.attributes) if each.state_of]
+    given = {place: numbers_of[starts[place]] for place in states}
+    others = {place: numbers_of[starts[place] + 1 : starts[place] + sizes[place]].sum() for place in states}
+    for each in measured:
+        if each.per_record is None:
+            continue
+        number, slack = each.values.sum() / each.per_record, total_reach(each) / each.per_record
+        for place in states:
+            upper = given[place] + sum_reach(table, components, len(states)) + rounded + slack
+            away = [other for other in states if other != place]
+            lacking = sum(
+                others[other] + sum_reach(table, components * int(sizes[other] - 1), len(states)) + rounded
+                for other in away
+            )
+            lower = given[place] - sum_reach(table, components, len(states)) - rounded - lacking - slack
+            _demand(bool(lower <= number <= upper), "as many complete records as the table of attributes has")
 
 
 def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
@@ -88,12 +152,15 @@ def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
         for entry in entries[1:]:
             yield from _moments(entry, {"stage": "moments"}, max(components), mechanism, spec, multiplier)
     elif isinstance(mechanism, NoisyMoments):
-        schedule = mechanism.schedule(spec, budget, mechanism.relation(spec))
+        for_moments, for_marginals = mechanism.split(budget)
+        schedule = mechanism.schedule(spec, for_moments, mechanism.relation(spec))
         stages = moment_stages(schedule)
-        _demand(len(entries) == len(stages), "the number of measurements")
-        multiplier = equal_shares(0, schedule.releases, budget, "exact").noise_multiplier
-        for entry, (label, number) in zip(entries, stages, strict=True):
+        _demand(len(entries) == len(stages) + (for_marginals is not None), "the number of measurements")
+        multiplier = equal_shares(0, schedule.releases, for_moments, "exact").noise_multiplier
+        for entry, (label, number) in zip(entries, stages, strict=False):
             yield from _moments(entry, {"stage": label}, number, mechanism, spec, multiplier)
+        if for_marginals is not None:
+            yield from _marginals(entries[-1], mechanism, spec, for_marginals)
     elif isinstance(mechanism, DpEm):
         _demand(len(entries) == mechanism.iterations, "the number of iterations")
         for number, entry in enumerate(entries):
@@ -190,7 +257,10 @@ def attribute_table(entry: Entry, plan: PublicPlan) -> np.ndarray:
     values = sum(len(attribute.values) for attribute in plan.spec.domain.attributes)
     content = _text_bytes(_only(entry, "attributes")["attributes"])
     components, rest = divmod(len(content), 8 * values)
-    _demand(rest == 0 and 1 <= components <= plan.spec.n_components, "counts of each component and value")
+    _demand(
+        rest == 0 and 1 <= components <= plan.mechanism.most_components(plan.spec),
+        "counts of each component and value",
+    )
     return _counts(entry["attributes"], components * values).reshape(components, values)
 
 
@@ -273,8 +343,8 @@ def moment_scheme(mechanism: Mechanism, spec: Spec) -> MomentScheme:
 
 
 def most_records(spec: Spec, neighbours: Neighbours) -> float:
-    """Return the number of records if it is public, and otherwise far more than expected."""
-    return float(spec.domain.rows) * (1 if neighbours.size_is_public else 1000)
+    """Return the largest number of records that contribute: all if their number is public, else far more."""
+    return float(spec.domain.rows) * (1 if replace(neighbours, all_counted=True).size_is_public else 1000)
 
 
 def _moments(
@@ -292,7 +362,15 @@ def _moments(
     squares = _symmetric(entry["squares"], components, d)
     triangles = _measured(squares[:, rows, columns], 1.0, factor, scheme.square)
     counts = _measured(numbers(entry["counts"], components), 1.0, scheme.count)
-    yield Noisy("counts", counts, sigma, least=0.0, most=scheme.count * records, per_record=scheme.count)
+    yield Noisy(
+        "counts",
+        counts,
+        sigma,
+        least=0.0,
+        most=scheme.count * records,
+        per_record=scheme.count,
+        rounding=components * STEP * records,
+    )
     most = reach * records  # no record adds more than the sensitivity to a number
     sums = _measured(numbers(entry["sums"], components, d), 1.0, scheme.total)
     slack = farthest(sigma, components * (1 + d + d * d)) + STEP * records  # each record's share is rounded
@@ -326,7 +404,25 @@ def _values(
         slack = farthest(apart, len(counts)) + (size + 1) * STEP * records / min(scheme.count, scheme.value)
         _demand(bool((np.abs(own.sum(axis=1) - counts) <= slack).all()), "moments of one set of records")
     each = scheme.attributes * scheme.value
-    return Noisy("values", values.ravel(), sigma, least=0.0, most=each * records, per_record=each)
+    rounding = scheme.attributes * len(counts) * STEP * records
+    return Noisy(
+        "values", values.ravel(), sigma, least=0.0, most=each * records, per_record=each, rounding=rounding
+    )
+
+
+def _marginals(entry: Entry, mechanism: NoisyMoments, spec: Spec, multiplier: float) -> Iterator[Noisy]:
+    """Check the counts of each column. Every record has a value in a column without blanks."""
+    columns, neighbours = mechanism.columns(spec, multiplier), mechanism.relation(spec)
+    table = _counts(_only(entry, "marginals")["marginals"], sum(columns.sizes))
+    sigma = multiplier * marginals.reach(len(columns.sizes), neighbours)
+    most = most_records(spec, neighbours)
+    complete = []
+    for number, counts in enumerate(columns.split(table)):
+        has_all = number not in spec.domain.states
+        complete += [counts.sum()] if has_all else []
+        yield Noisy(marginals.LABEL, counts, sigma, least=0.0, most=most, per_record=1.0 if has_all else None)
+    slack = farthest(sigma * math.sqrt(2 * max(columns.sizes)), len(columns.sizes) ** 2)
+    _demand(not complete or np.ptp(complete) <= slack, "columns of the same records")
 
 
 def _symmetric(value: Any, components: int, d: int) -> np.ndarray:

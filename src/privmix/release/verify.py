@@ -37,7 +37,7 @@ from privmix.privacy.accounting import (
 from privmix.privacy.ledger import from_rows, to_rows
 from privmix.release import card, page, second_accountant, signing, summary, synthetic
 from privmix.release.closed_files import check_regular, is_same_file, open_parquet, read_text
-from privmix.release.derived_values import check_mixture, check_notes, check_shares
+from privmix.release.derived_values import Derived, check_mixture, check_notes, check_shares
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
@@ -64,6 +64,13 @@ SAME = 1e-6  # relative to ε: two computations of the same number agree to this
 CALIBRATED = 1e-5  # relative: the search for the least noise ends within 1e-6 of ε
 NOT_PROVEN = "internally consistent; origin not proven"
 MOST_FILES = 16
+COUNTING = (
+    "noisy_grid",
+    "noisy_tree",
+    "tree_then_moments",
+    "noisy_moments",
+    "posterior_sample",
+)  # count records
 FIRST_DAY = datetime.date(2020, 1, 1)  # before the first release
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 # Keys of benchmark files. The seed of the synthetic rows is public: see `release.synthetic`.
@@ -157,7 +164,7 @@ def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     _check_ledger(model, plan)
     _check_claim(model)
     check_transcript(model.transcript, plan, any_number=rehearsal)
-    check_mixtures(model)
+    check_mixtures(model, plan.mechanism.most_components(plan.spec))
     derived = check_mixture(model, plan)
     check_shares(model, plan)
     check_notes(model, plan)
@@ -165,7 +172,7 @@ def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     if model.local:
         check_reports(folder, model, plan, any_number=rehearsal)
     _check_texts(folder, model)
-    checks = passed_checks(model, mixture=derived)
+    checks = passed_checks(model, plan, derived)
     if trusted is not None:
         checks = (f"The signature is of the key {trusted}.", *checks)
     return Verdict(model, signed_by, trusted is not None, checks)
@@ -402,7 +409,31 @@ def _keys(value: Any) -> Iterator[str]:
             yield from _keys(inner)
 
 
-def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
+def _count_check(model: ReleasedModel, plan: PublicPlan) -> str:
+    """Say with what the counts of records in the transcript were compared."""
+    public, complete = plan.mechanism.relation(plan.spec).size_is_public, not plan.mixture_spec.all_counted
+    if model.method not in COUNTING:
+        return "Not checked: whether the transcript is of the stated number of records."
+    if not complete and public:
+        return "The counts of the transcript add up to the public number of records, up to their noise."
+    with_table = complete and plan.attributes is not None
+    if with_table:
+        most = ", and are no more than all records" if public else ""
+        return (
+            "The counts of the records that have all numbers add up to the number that the table of blanks and atoms "
+            f"gives{most}, up to their noise."
+        )
+    if public:
+        return (
+            "The counts of the records that have all numbers add up to no more than all records, up to their noise. "
+            "Not checked: how many these are; it is private, and no other part of the release counts them."
+        )
+    return (
+        "Not checked: the number of records, which is private and which no other part of the release counts."
+    )
+
+
+def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> tuple[str, ...]:
     """Describe the checks that a verified release has passed, and those that were not possible."""
     found = [
         f"The folder holds {len(model.files)} files, their checksums and a signature of these, and nothing else.",
@@ -427,22 +458,38 @@ def passed_checks(model: ReleasedModel, *, mixture: bool) -> tuple[str, ...]:
             "the sizes of the numbers, found no missing noise.",
         )
     table = any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger)
-    if model.shares and (table or mixture or model.local):
+    if model.shares and derived == "weights" and not table:
+        found.insert(
+            6,
+            "The shares of attributes are near those of the last measurements in the transcript, as every start of "
+            "these demands.",
+        )
+    elif model.shares and (table or derived == "mixture" or model.local):
         found.insert(
             6,
             f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}, up to one "
             "unit of their last digit.",
         )
-    if mixture:
+    if derived == "mixture":
         found.insert(6, "The mixture follows from the transcript.")
+    elif derived == "weights":
+        found.insert(6, "The weights of the mixture follow from the transcript.")
+        exact = table or not model.shares
+        found.append(
+            "Not checked: the means and covariances of the mixture start from a random search, so only their form was "
+            "checked."
+            + ("" if exact else " It also moves the shares of attributes, by less than their noise.")
+        )
     else:
-        derived = table or model.local or not model.shares
+        known = table or model.local or not model.shares
         what, its = (
             ("the mixture comes", "its")
-            if derived
+            if known
             else ("the mixture and the shares of attributes come", "their")
         )
         found.append(f"Not checked: {what} from a random search, so only {its} form was checked.")
+    if not model.local:
+        found.append(_count_check(model, plan))
     free = {  # parts of a transcript that do not follow from its noisy numbers
         "dp_sgd": "the start",
         "output_noise": "the reference",

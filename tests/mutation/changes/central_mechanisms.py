@@ -9,6 +9,7 @@ from changes.places import (
     CHOICE,
     DP_EM,
     JOINT,
+    MARGINALS,
     NOISY_GRID,
     NOISY_MOMENTS,
     NOISY_TREE,
@@ -17,6 +18,7 @@ from changes.places import (
     OF_CHOICE,
     OF_EXACT_SUMS,
     OF_INCOMPLETE,
+    OF_MARGINALS,
     OF_MIXED_MOMENTS,
     OF_MOMENTS,
     OF_NOISY_GRID,
@@ -192,6 +194,27 @@ CHANGES = (
         "an attribute is released without noise",
         f"{OF_ATTRIBUTE_COUNTS}::test_the_noise_has_the_scale_of_the_sensitivity",
         (ATTRIBUTE_COUNTS, "values, epsilon=plan.event.epsilon", "values, epsilon=1e9 * plan.event.epsilon"),
+    ),
+    # The counts of each column.
+    change(
+        "the noise of marginals is 3 % too small",
+        f"{OF_MARGINALS}::test_the_noise_has_the_scale_of_the_sensitivity",
+        (MARGINALS, "sensitivity=reach(number, neighbours)", "sensitivity=0.97 * reach(number, neighbours)"),
+    ),
+    change(
+        "the marginals come on top of the budget",
+        f"{OF_MARGINALS}::test_a_release_has_the_cost_and_the_transcript_of_its_plan",
+        (NOISY_MOMENTS, "math.sqrt(1 - self.marginal_share) * mu", "mu"),
+    ),
+    change(
+        "the noise of marginals covers the coordinates alone",
+        f"{OF_MARGINALS}::test_the_noise_has_the_scale_of_the_sensitivity",
+        (MARGINALS, "number = len(columns.sizes)", "number = len(columns.spec.domain.axes)"),
+    ),
+    change(
+        "marginals count placeholders",
+        f"{OF_MARGINALS}::test_every_record_is_counted_once_in_each_column_that_it_has",
+        (MARGINALS, "np.column_stack([~absent,", "np.column_stack([~absent | True,"),
     ),
     change(
         "the noise of attributes is 3 % too small",
@@ -397,7 +420,7 @@ CHANGES = (
     change(
         "points outside the box are moved to its edge",
         f"{OF_TAILS}::test_a_wide_mixture_leaves_no_component_on_the_edge_of_the_box",
-        (NOISY_MOMENTS, "if inside.sum() >= SAMPLE / 10", "if False"),
+        (MARGINALS, "if inside.sum() < rows / 10", "if True"),
     ),
     change(
         "mixed moments: attributes missing in the sensitivity",

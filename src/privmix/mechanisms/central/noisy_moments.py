@@ -46,6 +46,9 @@ and 0.03 in four. States are counted like other attributes, but take no part in 
 depend on a coordinate, they would move components to where the blanks are. So blanks that depend on the component, and
 on nothing that is there, are not separated by it.
 
+Marginals. With `marginal_share` s > 0, the counts of each column by itself are measured last, with s of μ², and the
+mixture is fitted again so that it agrees with them (`shared.marginals`). This is for synthetic tables.
+
 When to use it: with about a thousand records or more per component, from one to about thirty dimensions. Nothing in it
 grows with the volume of the box. With few records, or at a small ε, the noise allows fewer components than requested,
 and a note says so.
@@ -55,7 +58,7 @@ equal weight. A search does not guarantee the best optimum.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -64,6 +67,8 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import CentralMechanism, Randomness, Records, Release, Spec, mechanism_dataclass
+from privmix.mechanisms.shared import marginals
+from privmix.mechanisms.shared.attribute_counts import to_text
 from privmix.mechanisms.shared.joint_moments import (
     AnyModel,
     MomentScheme,
@@ -87,7 +92,7 @@ from privmix.mixture.mixed_search import (
 from privmix.mixture.model import Mixture
 from privmix.mixture.moments import IncompleteObservations, Observations, observe_incomplete
 from privmix.mixture.search import reduce_components, split_components
-from privmix.privacy.accounting import Budget, Theorem, claim
+from privmix.privacy.accounting import Budget, Theorem, claim, gaussian_epsilon, gaussian_mu
 from privmix.privacy.calibration import equal_shares
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.sensitivity import Neighbours
@@ -146,13 +151,15 @@ class NoisyMoments(CentralMechanism):
     """`iterations`: T, the number of measurements; if not set, it is chosen from public values.
 
     `attributes`: whether attributes take part in the clustering (together), or are measured given its result (after);
-    if not set, `takes_part` decides from public values.
+    if not set, `takes_part` decides from public values. `marginal_share`: the part of μ² for counts of each column.
     """
 
     completes_records: ClassVar[bool] = True
+    for_table: ClassVar[Mapping[str, Any]] = {"marginal_share": 0.2}
 
     iterations: Annotated[int, Field(ge=1)] | None = None
     attributes: Literal["together", "after"] | None = None
+    marginal_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     def takes_part(self, spec: Spec) -> bool:
         """Return whether the attributes take part in the clustering.
@@ -213,7 +220,8 @@ class NoisyMoments(CentralMechanism):
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Fit one component, then split, search and refine."""
-        neighbours = self.relation(spec)
+        neighbours, whole = self.relation(spec), budget
+        budget, for_marginals = self.split(whole)
         plan = self.schedule(spec, budget, neighbours)
         share = equal_shares(0, plan.releases, budget, "exact")
         ledger = Ledger()
@@ -239,16 +247,51 @@ class NoisyMoments(CentralMechanism):
             return refined
 
         fitted = self.carry_out(run, plan, spec, share.noise_multiplier, rng.search)
-        spent = claim(ledger.events, budget, "exact")
+        if for_marginals is not None:
+            columns = self.columns(spec, for_marginals)
+            table = marginals.measure(
+                view,
+                columns,
+                noise_multiplier=for_marginals,
+                neighbours=neighbours,
+                source=rng.noise,
+                ledger=ledger,
+            )
+            transcript.append({"marginals": to_text(table)})
+            deviation = for_marginals * marginals.reach(len(columns.sizes), neighbours)
+            fitted = marginals.fit_again(fitted, table, columns, deviation, rng.search)
+        spent = claim(ledger.events, whole, "exact")
         loss = plan.releases * self.loss(spec, plan.n_components, budget, neighbours)
         return Release(
             fitted.gaussians,
             ledger.events,
             spent,
             transcript,
-            notes=_notes(plan, spec, loss),
+            notes=[*_notes(plan, spec, loss), *self.table_note(fitted.n_components)],
             shares=fitted.shares,
         )
+
+    def split(self, budget: Budget) -> tuple[Budget, float | None]:
+        """Return the budget of the moments, and the noise multiplier of the marginals if they are measured."""
+        if not self.marginal_share:
+            return budget, None
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        left = gaussian_epsilon(math.sqrt(1 - self.marginal_share) * mu, budget.delta)
+        return replace(budget, epsilon=left), 1 / (math.sqrt(self.marginal_share) * mu)
+
+    def columns(self, spec: Spec, noise_multiplier: float) -> marginals.Columns:
+        """Return the columns whose marginals are measured: coordinates, and attributes that took part."""
+        taking = [each.name for each in spec.domain.attributes] if self.value_share(spec) else []
+        return marginals.plan_columns(spec, taking, noise_multiplier, self.relation(spec))
+
+    def most_components(self, spec: Spec) -> int:
+        """Return the largest number of components that the mixture may have."""
+        return spec.n_components * (marginals.FINER if self.marginal_share else 1)
+
+    def table_note(self, n_components: int) -> list[str]:
+        """Return the note about the fit to the marginals, if there is one."""
+        again = f"The mixture was fitted again to the measured counts of each column, with {n_components} components."
+        return [again] if self.marginal_share else []
 
     def observations(self, view: Records, spec: Spec) -> Observations | IncompleteObservations:
         """Return the records that the measurements see, with equal records merged."""
@@ -282,10 +325,14 @@ class NoisyMoments(CentralMechanism):
     ) -> MixedMixture:
         """Carry out the schedule, with the attributes if they take part."""
         if self.value_share(spec):
-            shape = self.scheme(spec)
-            deviation = noise_multiplier * shape.sensitivity(self.relation(spec)) / shape.count
-            return _run_mixed_schedule(run, plan, spec, EMPTY * deviation / spec.domain.rows, rng)
+            return _run_mixed_schedule(run, plan, spec, self.empty_weight(spec, noise_multiplier), rng)
         return MixedMixture(_run_schedule(run, plan, spec, rng))
+
+    def empty_weight(self, spec: Spec, noise_multiplier: float) -> float:
+        """Return the weight below which a component is dropped if attributes take part."""
+        shape = self.scheme(spec)
+        deviation = noise_multiplier * shape.sensitivity(self.relation(spec)) / shape.count
+        return EMPTY * deviation / spec.domain.rows
 
 
 def holds(label: str) -> bool:
@@ -383,14 +430,11 @@ def _reduce_mixed_to(
     wide: MixedMixture, n_components: int, spec: Spec, rng: np.random.Generator
 ) -> MixedMixture:
     """Fit fewer components to a sample of a measured mixture over coordinates and attributes."""
-    points, codes = wide.sample(SAMPLE, rng)
-    inside = (points == spec.inside(points)).all(axis=1)
-    if inside.sum() >= SAMPLE / 10:
-        points, codes = points[inside], {name: values[inside] for name, values in codes.items()}
+    points, codes = marginals.draw_inside(wide, SAMPLE, spec, rng)
     sizes = {each.name: len(each.values) for each in spec.domain.attributes}
     starts = [reduce_mixed(wide, n_components).gaussians, None]
     found = [
-        mixed_em.fit(spec.inside(points), codes, sizes, n_components, floor=spec.floor, rng=rng, start=start)
+        mixed_em.fit(points, codes, sizes, n_components, floor=spec.floor, rng=rng, start=start)
         for start in starts
         if start is None or start.n_components == n_components
     ]
@@ -398,13 +442,8 @@ def _reduce_mixed_to(
 
 
 def _reduce_to(wide: Mixture, n_components: int, spec: Spec, rng: np.random.Generator) -> Mixture:
-    """Fit fewer components to a sample of a measured mixture: the best of a merged start and a free search.
-
-    The sample is of the mixture inside the public box. Points moved to the edge of the box would be a component there.
-    """
-    sample = wide.sample(SAMPLE, rng)
-    inside = (sample == spec.inside(sample)).all(axis=1)
-    sample = sample[inside] if inside.sum() >= SAMPLE / 10 else spec.inside(sample)
+    """Fit fewer components to a sample of a measured mixture: the best of a merged start and a free search."""
+    sample, _ = marginals.draw_inside(MixedMixture(wide), SAMPLE, spec, rng)
     starts = [reduce_components(wide, n_components), None]
     found = [em.fit(sample, n_components, floor=spec.floor, rng=rng, start=start) for start in starts]
     return max(found, key=lambda each: each.objective).mixture

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import (
-    Mechanism,
+    FreeChoice,
     Randomness,
     Records,
     Release,
@@ -31,11 +31,10 @@ RECORDS_PER_COMPONENT = (
 
 
 @mechanism_dataclass
-class NonPrivate(Mechanism):
+class NonPrivate(FreeChoice):
     """The best of several `searches` by training likelihood. Nothing about it is private."""
 
     private: ClassVar[bool] = False
-    chooses_components: ClassVar[bool] = True
     fits_together: ClassVar[bool] = True
     completes_records: ClassVar[bool] = True
 

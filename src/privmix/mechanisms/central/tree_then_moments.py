@@ -22,7 +22,15 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from privmix.errors import UserError
-from privmix.mechanisms.base import CentralMechanism, Randomness, Records, Release, Spec, mechanism_dataclass
+from privmix.mechanisms.base import (
+    CentralMechanism,
+    FreeChoice,
+    Randomness,
+    Records,
+    Release,
+    Spec,
+    mechanism_dataclass,
+)
 from privmix.mechanisms.central.noisy_tree import NoisyTree
 from privmix.mechanisms.shared.joint_moments import average_mixtures, predicted_loss, refine
 from privmix.mixture.model import Mixture
@@ -34,10 +42,9 @@ EXPECTED_GAIN = 0.01  # nats that a fit to boxes loses because of their width, r
 
 
 @mechanism_dataclass
-class TreeThenMoments(CentralMechanism):
+class TreeThenMoments(FreeChoice, CentralMechanism):
     """`tree_share`: part of ε for the tree. `iterations`: joint measurements after it. `searches`: of its fit."""
 
-    chooses_components: ClassVar[bool] = True
     max_coordinates: ClassVar[int | None] = NoisyTree.max_coordinates
 
     tree_share: Annotated[float, Field(gt=0, lt=1)] = 0.8

@@ -389,7 +389,7 @@ def m_step(
     if isinstance(mixture, MixedMixture):
         return MixedMixture(
             moment_step(mixture.gaussians, released, spec, neighbours, hold=hold),
-            share_step(mixture.shares, released, _counts(released, spec, neighbours)),
+            share_step(mixture.shares, released, component_counts(released, spec, neighbours)),
         )
     return moment_step(mixture, released, spec, neighbours, hold=hold)
 
@@ -411,9 +411,34 @@ def share_step(
         apart = apart - apart.mean(axis=1, keepdims=True)
         column += size
         moved = project_rows(old + _shrinkage(apart, deviation, max(size - 1, 1))[:, None] * apart)
-        least = np.clip(BLUR * deviation, LEAST_SHARE, 0.5)[:, None]
-        new[name] = (1 - least) * moved + least / size
+        new[name] = _blur(moved, deviation)
     return new
+
+
+def _blur(shares: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    least = np.clip(BLUR * deviation, LEAST_SHARE, 0.5)[:, None]
+    return (1 - least) * shares + least / shares.shape[1]
+
+
+def share_limits(
+    sizes: Mapping[str, int], released: MomentMeasurement, counts: np.ndarray
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return where `share_step` leads from any shares: for each attribute a place, (K, V), and a radius, (K,).
+
+    `share_step` moves shares o towards the measured shares m by the factor s of `_shrinkage`. Noise of size t leaves
+    the distance (1 - s)‖m - o‖ ≤ min(t²/‖m - o‖, t‖m - o‖/(1 + t)) ≤ t √(t/(1 + t)), which is reached where both are
+    equal. Projecting and blurring bring no two vectors further apart.
+    """
+    assert released.values is not None
+    found, column, deviation = {}, 0, released.value_deviation / counts
+    for name, size in sizes.items():
+        measured = released.values[:, column : column + size] / counts[:, None]
+        measured = measured - measured.mean(axis=1, keepdims=True) + 1 / size
+        column += size
+        noise_size = deviation * math.sqrt(max(size - 1, 1))
+        radius = noise_size * np.sqrt(noise_size / (1 + noise_size))
+        found[name] = _blur(project_rows(measured), deviation), radius
+    return found
 
 
 def moment_step(
@@ -428,7 +453,7 @@ def moment_step(
     which is divided out. With `hold`, `hold_in_box` moves the components whose noise is as wide as the public box.
     """
     d, radius = mixture.dimensions, scheme(mixture.dimensions).radius
-    counts = _counts(released, spec, neighbours)
+    counts = component_counts(released, spec, neighbours)
     shifts = released.sums / counts[:, None]
     shifts = shifts * _shrinkage(shifts, released.sum_deviation / counts, d)[:, None]
     length = np.linalg.norm(shifts, axis=1, keepdims=True)
@@ -477,7 +502,7 @@ def hold_in_box(
     return centre + side * np.einsum("kij,kj->ki", vectors, along), within * side[:, None] * side
 
 
-def _counts(released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> np.ndarray:
+def component_counts(released: MomentMeasurement, spec: Spec, neighbours: Neighbours) -> np.ndarray:
     """Return counts that are at least as large as their noise; if N is public, projected so that they sum to it."""
     counts = released.counts
     if neighbours.size_is_public:

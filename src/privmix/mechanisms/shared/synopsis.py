@@ -7,13 +7,14 @@ the choice of K see only the synopsis: they are post-processing.
 
 import base64
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import (
     CentralMechanism,
+    FreeChoice,
     Randomness,
     Records,
     Release,
@@ -111,10 +112,8 @@ class Synopsis:
 
 
 @mechanism_dataclass
-class SynopsisMechanism(CentralMechanism):
+class SynopsisMechanism(FreeChoice, CentralMechanism):
     """Measures a synopsis and nothing else. `searches`: restarts of the fit, which cost no privacy."""
-
-    chooses_components: ClassVar[bool] = True
 
     searches: Annotated[int, Field(ge=1, le=1000)] = 8
 
