@@ -1,12 +1,14 @@
 """Releases without a guarantee: each publishes what its description says, and nothing of them is random by accident."""
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from clinic_records import ENTRY, make_records
 
+import privmix.naive
 from privmix.catalog.entry import Entry
 from privmix.errors import UserError
 from privmix.naive import registry
@@ -141,3 +143,16 @@ def test_bad_parameters_are_one_sentence(name: str, parameters: dict, message: s
     with pytest.raises(UserError) as caught:
         registry.build(name, parameters, "config")
     assert message in str(caught.value)
+
+
+def test_selected_records_keep_their_bins():
+    some = RECORDS.select(np.array([5, 2]))
+    assert some.frame["who"].tolist() == RECORDS.frame["who"].iloc[[5, 2]].tolist()
+    assert some.bin(some.frame).equals(some.binned)
+    assert len(some) == 2
+
+
+def test_no_release_without_a_guarantee_uses_the_privacy_package():
+    """Its noise is no measurement: a ledger with it would claim a guarantee that nobody has."""
+    for path in Path(privmix.naive.__file__).parent.glob("*.py"):
+        assert "privmix.privacy" not in path.read_text("utf-8"), path.name

@@ -41,6 +41,11 @@ class Records:
             return np.arange(len(self.frame))
         return pd.factorize(self.frame[self.person])[0]
 
+    def select(self, rows: np.ndarray) -> "Records":
+        """Return some records, by row."""
+        frame, binned = (each.iloc[rows].reset_index(drop=True) for each in (self.frame, self.binned))
+        return Records(frame, binned, self.roles, self.person, self.columns)
+
     def bin(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the columns with a role of a frame of raw values, in public bins."""
         return pd.DataFrame(
