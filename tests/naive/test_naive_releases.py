@@ -1,6 +1,7 @@
 """Releases without a guarantee: each publishes what its description says, and nothing of them is random by accident."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,14 @@ def test_every_pair_is_counted_and_no_triple():
     assert set(known) == {0, 1, 2}
     alone = count_table(RECORDS, together=0)
     assert alone["column"].tolist() == ["people", "sick", "sick"]
+
+
+def test_a_value_named_all_is_one_sentence():
+    binned = RECORDS.binned.assign(town=RECORDS.binned["town"].cat.rename_categories({"a": "all"}))
+    with pytest.raises(
+        UserError, match="column 'town' has the value 'all', which means any value here; rename it"
+    ):
+        count_table(replace(RECORDS, binned=binned))
 
 
 def test_rounded_and_suppressed_counts():

@@ -1,4 +1,4 @@
-"""Defects in releases without a guarantee and in attacks on them, which would make an attack look weaker or stronger."""
+"""Defects in releases without a guarantee, and in attacks on them, that would make an attack look weak or strong."""
 
 from changes.change import change
 
