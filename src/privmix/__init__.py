@@ -27,8 +27,9 @@ PrivacyWarning           issued for a result that must not be published
 privmix.privacy          noise, ledger and accounting: how ε is spent and added up
 privmix.audit            audit your own mechanism: a function and a claim in, a lower bound on ε out
 privmix.attacks          membership attacks on a density, and the limits that ε sets them
-privmix.naive            releases without a guarantee, and k, l and t of any table
 privmix.catalog          catalog entries: the public description of a dataset
+
+`privmix.naive.k_anonymity` is public too, after `import privmix.naive`: k, l and t of any table.
 
 Everything else may change between versions. Each name loads on first use.
 """
@@ -38,7 +39,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from privmix import attacks, audit, catalog, naive, privacy
+    from privmix import attacks, audit, catalog, privacy
     from privmix.errors import PrivacyError, PrivacyWarning, UserError
     from privmix.estimator import PrivateGaussianMixture
 
@@ -50,7 +51,6 @@ __all__ = [
     "attacks",
     "audit",
     "catalog",
-    "naive",
     "privacy",
 ]
 
@@ -73,17 +73,7 @@ def lazy_names(
     return load, lambda: sorted(names if public is None else public)
 
 
-_PACKAGES = (
-    "attacks",
-    "audit",
-    "catalog",
-    "evaluate",
-    "mechanisms",
-    "mixture",
-    "naive",
-    "privacy",
-    "release",
-)
+_PACKAGES = ("attacks", "audit", "catalog", "evaluate", "mechanisms", "mixture", "privacy", "release")
 
 __getattr__, __dir__ = lazy_names(
     __name__,

@@ -28,6 +28,7 @@ def test_many_exact_shares_disclose_membership_and_few_do_not():
     assert found.likelihood_ratio.auc > 0.95
     assert found.homer.auc > 0.9
     assert found.true_positive_rate > 0.5
+    assert dict(found.roc)[0.01] == pytest.approx(found.true_positive_rate)
     assert found.beats_population
     pool, reference, others = (genomes(1000, shares[:2], rng) for _ in range(3))
     assert not attack_by_shares(pool.mean(axis=0), reference, pool, others).beats_population

@@ -90,3 +90,10 @@ def test_an_intersection_of_one_table_is_homogeneity():
 def test_too_few_people_are_a_sentence():
     frame = people("at random", 12)
     assert isinstance(attack_by_homogeneity(frame, KNOWN, "sick").certain, NotMeasured)
+
+
+def test_a_column_with_one_value_is_a_sentence():
+    frame = people("at random").assign(sick="no")
+    found = attack_by_homogeneity(frame, KNOWN, "sick")
+    assert "same value" in found.certain.reason
+    assert "same value" in attack_by_intersection([frame], frame, "sick", np.random.default_rng(0)).reason

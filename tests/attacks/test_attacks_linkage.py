@@ -88,6 +88,17 @@ def test_too_few_people_are_a_sentence():
     ]
 
 
+def test_rows_fit_within_the_tolerance_and_its_end():
+    """Pairs of people rated the same film 14 days apart, or 15: only the second pairs are told apart."""
+    pair, second = np.divmod(np.arange(40), 2)
+    frame = pd.DataFrame({"who": np.arange(40), "film": pair, "day": second * (14 + pair % 2)})
+    found = link_by_rows(frame, frame, "who", rng(), exact=["film"], about={"day": 14}, facts=[1, 2])
+    assert found[0].rate == 0.5
+    assert found[1] == NotMeasured(
+        "linkage by 2 known rows", "This attack needs at least 20 people; there are 0."
+    )
+
+
 @pytest.fixture(scope="module")
 def ratings() -> pd.DataFrame:
     return package_table(

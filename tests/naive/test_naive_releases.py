@@ -1,12 +1,15 @@
 """Releases without a guarantee: each publishes what its description says, and nothing of them is random by accident."""
 
 import copy
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from clinic_records import ENTRY, make_records
 
+import privmix.naive
 from privmix.catalog.entry import Entry
 from privmix.errors import UserError
 from privmix.naive import registry
@@ -94,6 +97,14 @@ def test_every_pair_is_counted_and_no_triple():
     assert alone["column"].tolist() == ["people", "sick", "sick"]
 
 
+def test_a_value_named_all_is_one_sentence():
+    binned = RECORDS.binned.assign(town=RECORDS.binned["town"].cat.rename_categories({"a": "all"}))
+    with pytest.raises(
+        UserError, match="column 'town' has the value 'all', which means any value here; rename it"
+    ):
+        count_table(replace(RECORDS, binned=binned))
+
+
 def test_rounded_and_suppressed_counts():
     exact = count_table(RECORDS)["count"]
     rounded = Rounded(to=5).make_table(RECORDS, rng())["count"]
@@ -141,3 +152,16 @@ def test_bad_parameters_are_one_sentence(name: str, parameters: dict, message: s
     with pytest.raises(UserError) as caught:
         registry.build(name, parameters, "config")
     assert message in str(caught.value)
+
+
+def test_selected_records_keep_their_bins():
+    some = RECORDS.select(np.array([5, 2]))
+    assert some.frame["who"].tolist() == RECORDS.frame["who"].iloc[[5, 2]].tolist()
+    assert some.bin(some.frame).equals(some.binned)
+    assert len(some) == 2
+
+
+def test_no_release_without_a_guarantee_uses_the_privacy_package():
+    """Its noise is no measurement: a ledger with it would claim a guarantee that nobody has."""
+    for path in Path(privmix.naive.__file__).parent.glob("*.py"):
+        assert "privmix.privacy" not in path.read_text("utf-8"), path.name

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmix.attacks.finding import LEAST_PEOPLE, NotMeasured
-from privmix.privacy.hypothesis_testing import AucInterval, auc_with_interval, true_positive_rate
+from privmix.privacy.hypothesis_testing import AucInterval, auc_with_interval, roc_curve, true_positive_rate
 
 FALSE_ALARMS = 0.01
 NOBODY = 0.01  # a value that nobody has counts as one of a hundredth of a person
@@ -30,9 +30,10 @@ class AggregateMembership:
     shares: int  # number of published shares
     likelihood_ratio: AucInterval
     homer: AucInterval
+    roc: tuple[tuple[float, float], ...]  # of the likelihood ratio: false-positive and true-positive rates
     true_positive_rate: (
         float | None
-    )  # of the likelihood ratio at 1 % false alarms; None with too few held-out people
+    )  # of the likelihood ratio at 1 % false alarms; None with too few held out
 
     @property
     def beats_population(self) -> bool:
@@ -64,6 +65,7 @@ def attack_by_shares(
         shares=len(published),
         likelihood_ratio=auc_with_interval(scores[0], scores[1]),
         homer=auc_with_interval(homer[0], homer[1]),
+        roc=tuple(roc_curve(scores[0], scores[1])),
         true_positive_rate=true_positive_rate(scores[0], scores[1], FALSE_ALARMS),
     )
 

@@ -52,10 +52,10 @@ def attack_by_differencing(
             "differencing", "All values are equal within the tolerance, so the population says everything."
         )
     targets = rng.permutation(len(values))[:TARGETS]
-    after = [publish(values) for _ in targets]
-    before = [publish(np.delete(values, target)) for target in targets]
-    guesses = difference(np.array(before), np.array(after), len(values) - 1)  # type: ignore[arg-type]
-    hits = np.abs(guesses - values[targets]) <= tolerance * (1 + 1e-9)
+    guesses = [
+        difference(publish(np.delete(values, target)), publish(values), len(values) - 1) for target in targets
+    ]
+    hits = np.abs(np.array(guesses) - values[targets]) <= tolerance * (1 + 1e-9)
     common = np.abs(values[targets] - _common_value(values, tolerance)) <= tolerance * (1 + 1e-9)
     return compare("differencing", hits, common, len(values))
 
@@ -98,7 +98,7 @@ def reword(server: Server, question: Question, number: int) -> float:
 
 
 def split(server: Server, question: Question, number: int) -> float:
-    """Ask for two parts of the rows and add the answers: no two parts of different tries are the same set."""
+    """Ask for two parts of the rows and add the answers. Even a cache by sets of rows does not know these parts."""
     part = np.random.default_rng(number).random(len(question.rows)) < 0.5
     inside, outside = question.rows & part, question.rows & ~part
     first = server.ask(f"{question.wording} in part {number}", inside)

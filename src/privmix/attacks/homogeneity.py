@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from privmix.attacks.finding import MOST_PEOPLE, Result, compare
+from privmix.attacks.finding import MOST_PEOPLE, NotMeasured, Result, compare
 from privmix.attacks.generalised import find_classes, positions, range_names
+
+ONE_VALUE = "All people have the same value, so the population says everything."
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,10 @@ class Homogeneity:
 def attack_by_homogeneity(
     table: pd.DataFrame, quasi_identifiers: Sequence[str], sensitive: str
 ) -> Homogeneity:
-    """Read the sensitive values off the classes of a published table, with exact values or with ranges."""
+    """Read the sensitive values off the classes of a published table, with exact values or with ranges.
+
+    A k-anonymous table has no names, so each row counts as a person.
+    """
     groups = (
         table.groupby(_class_columns(table, quasi_identifiers), observed=True, dropna=False)
         .ngroup()
@@ -43,10 +48,11 @@ def attack_by_homogeneity(
     common = codes == np.bincount(codes).argmax()
     alone = ((counts > 0).sum(axis=1) == 1)[groups]
     guess = codes == counts.argmax(axis=1)[groups]
+    attacks = [f"homogeneity: {sensitive} is {how}" for how in ("certain", "guessed")]
+    if len(values) < 2:
+        return Homogeneity(sensitive, *(NotMeasured(attack, ONE_VALUE) for attack in attacks))
     return Homogeneity(
-        sensitive,
-        compare(f"homogeneity: {sensitive} is certain", alone, alone & common),
-        compare(f"homogeneity: {sensitive} is guessed", guess, common),
+        sensitive, compare(attacks[0], alone, alone & common), compare(attacks[1], guess, common)
     )
 
 
@@ -58,8 +64,11 @@ def attack_by_intersection(
     `known` has the true quasi-identifiers of all people and, to check the answer, their sensitive value. Each table may
     have other quasi-identifiers and other ranges. The baseline are those people who have the most common value.
     """
+    attack = f"intersection of {len(tables)} table{'s' if len(tables) > 1 else ''}: {sensitive} is certain"
     rows = rng.permutation(len(known))[:MOST_PEOPLE]
     truth, values = pd.factorize(known[sensitive], use_na_sentinel=False)
+    if len(values) < 2:
+        return NotMeasured(attack, ONE_VALUE)
     possible = np.ones((len(rows), len(values)), dtype=bool)
     for table in tables:
         names = range_names(table) or [str(name) for name in table if name in known and name != sensitive]
@@ -70,7 +79,6 @@ def attack_by_intersection(
         possible &= classes.fit(targets, range(len(names))).astype(float) @ there > 0
     alone = (possible.sum(axis=1) == 1) & possible[np.arange(len(rows)), truth[rows]]
     common = truth[rows] == np.bincount(truth).argmax()
-    attack = f"intersection of {len(tables)} table{'s' if len(tables) > 1 else ''}: {sensitive} is certain"
     return compare(attack, alone, alone & common, len(known))
 
 

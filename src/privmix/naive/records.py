@@ -9,7 +9,7 @@ the last bin.
 import datetime
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -42,9 +42,9 @@ class Records:
         return pd.factorize(self.frame[self.person])[0]
 
     def select(self, rows: np.ndarray) -> "Records":
-        """Return the records of these rows, in this order."""
-        frame, binned = self.frame.iloc[rows], self.binned.iloc[rows]
-        return replace(self, frame=frame.reset_index(drop=True), binned=binned.reset_index(drop=True))
+        """Return some records, by row."""
+        frame, binned = (each.iloc[rows].reset_index(drop=True) for each in (self.frame, self.binned))
+        return Records(frame, binned, self.roles, self.person, self.columns)
 
     def bin(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the columns with a role of a frame of raw values, in public bins."""

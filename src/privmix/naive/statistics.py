@@ -25,6 +25,11 @@ ALL, PEOPLE = "all", "people"
 def count_table(records: Records, together: int = 2) -> pd.DataFrame:
     """Count people by every set of up to `together` quasi-identifiers and by each sensitive value, exactly."""
     roles = records.roles
+    for name in roles.quasi_identifiers:
+        if ALL in records.binned[name].cat.categories:
+            raise UserError(
+                f"statistics: column {name!r} has the value {ALL!r}, which means any value here; rename it."
+            )
     return pd.concat(
         [
             _counts(records.binned, roles.quasi_identifiers, names, column)
