@@ -107,6 +107,11 @@ def test_the_file_must_have_the_name_of_its_entry(tmp_path: Path):
             "outcome names 'x', which is not in attributes",
         ),
         (
+            "coordinates: [x]\nattributes: [sick]",
+            "coordinates: []",
+            "coordinates and attributes are both empty",
+        ),
+        (
             "coordinates: [x]",
             "coordinates: [y]",
             "coordinates names 'y', which is not a column of type number",

@@ -56,7 +56,7 @@ def make_records(spec, rows, seed=1):
 def build(method, **parameters):
     if "searches" in registry.method_class(method).__dataclass_fields__:
         parameters = {"searches": 1, **parameters}
-    if method == "noisy_moments":
+    if "attributes" in registry.method_class(method).__dataclass_fields__:
         parameters = {"attributes": "after", **parameters}
     return registry.build(method, parameters)
 

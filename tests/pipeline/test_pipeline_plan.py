@@ -116,3 +116,30 @@ def test_the_goal_table_gives_mechanisms_their_parameters_for_tables(default):
     default["mechanisms"]["typo"] = {"method": "noisy_treee"}
     with pytest.raises(UserError, match="unknown method 'noisy_treee'"):
         make_plan({**default, "goal": "table"})
+
+
+def test_a_dataset_without_coordinates_has_jobs_of_mechanisms_that_need_none(default, tmp_path):
+    entry = {
+        "name": "survey", "title": "t", "description": "d", "licence": {"spdx": "CC0-1.0"},
+        "source": {"kind": "synthetic", "generator": "checkins", "seed": 1, "rows": 10}, "reader": {"format": "csv"},
+        "columns": [{"name": "dog", "type": "boolean", "description": "d"}], "coordinates": [], "attributes": ["dog"],
+    }  # fmt: skip
+    (tmp_path / "survey.yaml").write_text(yaml.safe_dump(entry))
+    mechanisms = {
+        name: {"method": name} for name in ("non_private", "noisy_grid", "noisy_moments", "tree_response")
+    }
+    config = {
+        "datasets": ["survey"],
+        "catalog_dirs": [str(tmp_path)],
+        "mechanisms": mechanisms,
+        "epsilons": [1],
+    }
+    planned = make_plan(config)
+    assert pairs(planned) == {("survey", "non_private"), ("survey", "noisy_grid")}
+    assert [(each.mechanism, each.min_coordinates) for each in list_left_out(planned)] == [
+        ("noisy_moments", 1),
+        ("tree_response", 1),
+    ]
+    del mechanisms["non_private"], mechanisms["noisy_grid"]
+    with pytest.raises(UserError, match=r"survey, which has attributes but no coordinates; add `noisy_grid`"):
+        make_plan(config)

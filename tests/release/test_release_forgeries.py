@@ -396,7 +396,7 @@ def _more_digits(folder):
 
 FORGERIES = {
     # The claim and the ledger.
-    "half of ε in claim, ledger, budget and card": ("grid", rebuilt(_halve_epsilon), "a grid of"),
+    "half of ε in claim, ledger, budget and card": ("grid", rebuilt(_halve_epsilon), "cells of"),
     "half of ε in the claim": ("grid", rebuilt(_privacy(epsilon=0.5)), "its ledger adds up to"),
     "more noise in the ledger than by plan": ("moments", rebuilt(_more_noise_in_the_ledger), "public plan"),
     "an event less": ("moments", rebuilt(_fewer_events), "public plan"),
@@ -865,3 +865,32 @@ def test_reports_and_their_rewritten_file_are_equal(originals, tmp_path):
     seal(folder)
     verify.verify(folder)
     assert read_private(folder / REPORTS)[0].seconds == []
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "follows"),
+    [
+        ("dp_sgd", {"steps": 5}, True),
+        ("posterior_sample", {}, True),
+        ("posterior_sample", {"released": "draw"}, False),
+    ],
+)
+def test_shares_of_a_joint_clustering_follow_from_the_transcript(park, method, parameters, follows):
+    """Shares that took part in the clustering; after a draw from the posterior only their form is known."""
+    park.write(config={"mechanisms": {"joint": {"method": method, **parameters}}})
+    folder = park.release("joint", 1.0)
+    found = " ".join(verify.inspect(folder).checks)
+    assert ("shares of attributes follow from the transcript" in found) == follows
+    model = json.loads((folder / MODEL).read_text())
+    assert not any("attributes" in entry and len(entry) == 1 for entry in model["transcript"])
+    rebuilt(lambda m: m["shares"]["dog"][0].reverse())(folder)
+    seal(folder)
+    if follows:
+        with pytest.raises(UserError, match="shares of attributes do not follow"):
+            verify.verify(folder)
+    else:
+        verify.verify(folder)
+    rebuilt(_without_shares)(folder)
+    seal(folder)
+    with pytest.raises(UserError, match="shares of attributes do not follow"):
+        verify.verify(folder)

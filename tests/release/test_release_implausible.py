@@ -34,6 +34,7 @@ INPUT_NOISE = ["laplace_input", "gaussian_input", "planar_laplace"]
 ORACLES = ["grr", "oue", "olh", "subset", "hadamard"]
 ROWS = 400
 DOG = [("dog", ("no", "yes", "both"))]
+AFTER = {method: {"attributes": "after"} for method in ("dp_sgd", "posterior_sample")}
 POINTS = {"clusters": clusters(ROWS), "one point": np.zeros((ROWS, 2)), "few": clusters(20)}
 
 
@@ -98,7 +99,7 @@ def check_form(made, plan, parameters=None, original=None):
 @pytest.fixture(scope="module")
 def runs():
     """A run of each method on clusters, without a change."""
-    return {method: run(method, POINTS["clusters"]) for method in PRIVATE}
+    return {method: run(method, POINTS["clusters"], **AFTER.get(method, {})) for method in PRIVATE}
 
 
 @pytest.mark.parametrize("method", PRIVATE)
@@ -165,9 +166,32 @@ def test_a_table_of_attributes_has_its_noise(runs, method, change):
         transcripts.check_transcript(entries, plan)
 
 
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("dp_sgd", "gradient"), ("posterior_sample", "attributes"), ("posterior_sample", "draw")],
+)
+def test_attributes_in_the_clustering_have_their_noise(method, name):
+    plan, _, release = run(method, POINTS["clusters"], attributes="together")
+    transcripts.check_transcript(release.transcript, plan)
+    if name == "draw":
+        changes = {"draw": lambda table: table + 0.1}
+    else:
+        changes = {name: np.zeros_like, f"{name} off": lambda table: table + STEP / 4}
+    for change in changes.values():
+        entries = copy.deepcopy(release.transcript)
+        if name == "draw":
+            entries[-1]["draw"]["shares"]["dog"] = change(
+                np.array(entries[-1]["draw"]["shares"]["dog"])
+            ).tolist()
+        else:
+            entries = changed(entries, change, (name,))
+        with pytest.raises(UserError, match="do not publish it"):
+            transcripts.check_transcript(entries, plan)
+
+
 def two_attributes(law, relation="replace_one", change=lambda table: table):
     """Return a plan with two attributes, and a transcript of their table alone: 3 components, 1000 records."""
-    mechanism = build("noisy_grid" if law == "laplace" else "posterior_sample")
+    mechanism = build("noisy_grid") if law == "laplace" else build("posterior_sample", attributes="after")
     budget = Budget(1.0, 0.0 if law == "laplace" else 1e-6)
     listed = [*DOG, ("hat", ("no", "yes"))]
     spec = Spec(make_domain(rows=1000, relation=relation, attributes=listed), 3)

@@ -1,6 +1,6 @@
 """The clean Parquet: records in the unit ball, the pseudonym of each record's person, and the train/holdout split."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,11 +77,18 @@ def read_clean(path: Path) -> CleanData:
     splits = table["split"].combine_chunks().dictionary.to_pylist()
     return CleanData(
         info=info,
-        points=np.column_stack([numpy_column(table, f"x{axis}") for axis in range(len(domain.axes))]),
+        points=stack_columns(
+            [numpy_column(table, f"x{axis}") for axis in range(len(domain.axes))], len(table)
+        ),
         codes={a.name: numpy_column(table, f"c_{a.name}") for a in domain.attributes},
         person=numpy_column(table, "person"),
         train=numpy_column(table, "split") == splits.index("train"),
     )
+
+
+def stack_columns(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    """Return columns of coordinates as points, (rows, d). There may be no columns."""
+    return np.column_stack([np.empty((rows, 0)), *columns])
 
 
 def read_clean_info(path: Path) -> CleanInfo:
@@ -111,7 +118,7 @@ def iterate_train_records(
             split = batch.column("split")
             train = np.from_dlpack(split.indices) == split.dictionary.to_pylist().index("train")
             read = {name: np.from_dlpack(batch.column(name))[train] for name in wanted}
-            points = np.column_stack([read[name] for name in axes])
+            points = stack_columns([read[name] for name in axes], int(train.sum()))
             yield points, {name.removeprefix("c_"): read[name] for name in codes}, read.get("person")
 
 

@@ -61,18 +61,18 @@ class GuessScores:
 class AttributeScores:
     """The guesses of coordinates and of categories. Each has its own metrics: the two averages are not comparable."""
 
-    coordinates: GuessScores
+    coordinates: GuessScores | None  # None if there are no coordinates
     categories: GuessScores | None  # None if the model has no categories to guess
 
     def metrics(self) -> dict[str, float]:
         """Return the scores by metric."""
-        found = self.coordinates.metrics("attribute")
+        found = {} if self.coordinates is None else self.coordinates.metrics("attribute")
         return found if self.categories is None else found | self.categories.metrics("category")
 
 
 def reason_not_measured(model: MixedMixture, clean: CleanData) -> str | None:
     """Return a sentence that says why attribute inference cannot be measured on this data, or None if it can."""
-    if clean.points.shape[1] < 2 and not model.shares:
+    if clean.points.shape[1] + len(model.shares) < 2:
         return ONE_COLUMN
     if min(map(len, _rows(clean))) < LEAST_RECORDS:
         return TOO_FEW
@@ -86,12 +86,14 @@ def infer_attributes(model: MixedMixture, clean: CleanData, rng: np.random.Gener
     points = [clean.points[side] for side in rows]
     codes: list[Codes] = [{name: clean.codes[name][side] for name in model.shares} for side in rows]
     known = codes if clean.points.shape[1] == 1 else [{}, {}]
-    cells = _compare(
-        [correct_guesses(model, points[side], known[side], domain) for side in (0, 1)],
-        cell_numbers(points[0], domain),
-        cell_numbers(clean.points[_rows(clean)[1]], domain),
-        [clean.person[side] for side in rows],
-    )
+    cells = None
+    if domain.axes:
+        cells = _compare(
+            [correct_guesses(model, points[side], known[side], domain) for side in (0, 1)],
+            cell_numbers(points[0], domain),
+            cell_numbers(clean.points[_rows(clean)[1]], domain),
+            [clean.person[side] for side in rows],
+        )
     names = category_names(model, domain)
     if not names:
         return AttributeScores(cells, None)

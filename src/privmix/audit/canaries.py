@@ -4,7 +4,8 @@ A unit has the most influence at the edge of the public box. There its coordinat
 from all others to be alone in one component. If a unit is replaced, the two alternatives are as far apart as possible
 (for means), or at right angles (for second moments). One canary lies outside the box, because a mechanism must not rely
 on records to lie inside. If records may lack coordinates, one canary lacks them in the other world only, and one in
-both. No canary depends on the records.
+both. Without coordinates, a canary has the first or the last value of every attribute. No canary depends on the
+records.
 """
 
 from dataclasses import dataclass
@@ -26,11 +27,20 @@ class Canary:
     place: np.ndarray
     alternative: np.ndarray
     lacks: tuple[bool, bool] = (False, False)  # whether the unit and its alternative lack coordinates
+    last: tuple[bool, bool] = (
+        False,
+        True,
+    )  # whether they have the last value of every attribute, or the first
 
 
 def list_canaries(spec: Spec) -> list[Canary]:
     """Return the canaries of a public box."""
     lower, upper = spec.domain.lower, spec.domain.upper
+    if not spec.domain.axes:
+        return [
+            Canary("first values", lower, upper),
+            Canary("last values", lower, upper, last=(True, False)),
+        ]
     centre, half = (lower + upper) / 2, (upper - lower) / 2
     first = np.eye(len(half))[0]
     beside = np.where(first > 0, lower, upper)
@@ -52,8 +62,10 @@ def canary_pairs(others: Records, spec: Spec, neighbours: Neighbours) -> list[Wo
     return [
         WorldPair(
             canary.name,
-            _append_unit(others, canary.place, spec, neighbours, lacks=canary.lacks[0]),
-            _append_unit(others, canary.alternative, spec, neighbours, last=True, lacks=canary.lacks[1])
+            _append_unit(others, canary.place, spec, neighbours, last=canary.last[0], lacks=canary.lacks[0]),
+            _append_unit(
+                others, canary.alternative, spec, neighbours, last=canary.last[1], lacks=canary.lacks[1]
+            )
             if _is_replace_one(neighbours)
             else others,
             spec,
@@ -73,7 +85,7 @@ def neighbours_with_canary(records: Records, spec: Spec, neighbours: Neighbours)
         WorldPair(
             canary.name,
             records,
-            _append_unit(rest, canary.place, spec, neighbours, lacks=canary.lacks[0]),
+            _append_unit(rest, canary.place, spec, neighbours, last=canary.last[0], lacks=canary.lacks[0]),
             spec,
         )
         for canary in list_canaries(spec)

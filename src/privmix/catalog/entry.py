@@ -319,7 +319,9 @@ class Entry(CatalogModel):
     source: Source
     reader: Reader
     columns: tuple[Column, ...] = Field(min_length=1)
-    coordinates: tuple[str, ...] = Field(min_length=1)
+    coordinates: tuple[str, ...] = Field(
+        description="Columns of the Gaussian part of the mixture; may be empty if there are attributes."
+    )
     attributes: tuple[str, ...] = ()
     outcome: str | None = Field(
         default=None,
@@ -344,6 +346,8 @@ class Entry(CatalogModel):
             raise ValueError("two columns have the same name")
         self._check_references(self.coordinates, "coordinates", NUMERIC)
         self._check_references(self.attributes, "attributes", CATEGORICAL)
+        if not self.coordinates and not self.attributes:
+            raise ValueError("coordinates and attributes are both empty; list at least one column")
         both = sorted({*self.coordinates} & {*self.attributes})
         if both:
             raise ValueError(f"{both[0]!r} is in coordinates and in attributes; keep it in one of them")

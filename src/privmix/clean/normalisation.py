@@ -36,7 +36,7 @@ def build_axes(entry: Entry) -> tuple[Axis, ...]:
 
 def axes_of_columns(columns: Sequence[Column], where: str) -> tuple[Axis, ...]:
     """Return the coordinates of these number columns; an error says `where` they come from."""
-    share = _INSIDE / math.sqrt(len(columns))
+    share = _INSIDE / math.sqrt(max(len(columns), 1))
     ratios = _metres_ratios(columns, where)
     block = math.hypot(
         *(_half_width(column) * ratios[column.name] for column in columns if column.geographic)

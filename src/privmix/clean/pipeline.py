@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema
+from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema, stack_columns
 from privmix.artefacts.domain import Attribute, Axis, Domain
 from privmix.artefacts.io import PARQUET_SEAL, add_metadata, file_sha256, sealed_write
 from privmix.catalog.entry import Entry
@@ -153,14 +153,14 @@ def _spool(
 ) -> _Rows:
     """First pass: write normalised coordinates and codes to `spool`, and return what stays in memory."""
     schema = _record_columns(clean_schema(len(axes), tuple(attribute.name for attribute in attributes)))
-    lower, upper = np.array([axis.values for axis in axes]).T
+    lower, upper = np.array([axis.values for axis in axes]).reshape(-1, 2).T
     centre, scale = (np.array([getattr(axis, name) for axis in axes]) for name in ("centre", "scale"))
     person, draw, fingerprint = [], [], []
     with pa.ipc.new_stream(spool, schema) as writer:
         for batch in read_batches(raw, entry):
             tally.read += batch.read
             tally.add_bad(batch.bad)
-            values = np.column_stack([batch.numbers[axis.name] for axis in axes])
+            values = stack_columns([batch.numbers[axis.name] for axis in axes], len(batch.lines))
             codes = {name: batch.codes[name] for name in entry.attributes}
             codes |= find_states(values, axes, attributes)
             placed, outside = clip(values, lower, upper)

@@ -156,6 +156,11 @@ class Spec:
         """Smallest variance per axis, from public values."""
         return self.domain.floor
 
+    @property
+    def parts(self) -> str:
+        """What the counts of a partition are about, for notes."""
+        return "parts of the public box" if self.domain.axes else "combinations of values"
+
     def choice_note(self, number: int) -> str:
         """Return the note for readers if this number was chosen among the candidates."""
         return f"The number of components ({number}) was chosen among {', '.join(map(str, self.candidates))}."
@@ -272,10 +277,17 @@ class Mechanism:
     for_table: ClassVar[Mapping[str, Any]] = {}
     # Most coordinates of a dataset that the mechanism can fit, or None for any number. A plan makes no jobs beyond it.
     max_coordinates: ClassVar[int | None] = None
+    # Fewest coordinates: 0 if the mechanism also fits datasets with attributes only. A plan makes no jobs below it.
+    min_coordinates: ClassVar[int] = 1
     # Whether `fit` uses records that lack coordinates. If not, a central mechanism sees the complete records only.
     completes_records: ClassVar[bool] = False
     # Whether `fit_many` fits many subsets of the records together, faster than one by one.
     fits_together: ClassVar[bool] = False
+
+    @classmethod
+    def fits(cls, coordinates: int) -> bool:
+        """Return whether the mechanism can fit a dataset with this number of coordinates."""
+        return cls.min_coordinates <= coordinates <= (cls.max_coordinates or coordinates)
 
     def table_share(self, spec: Spec) -> float:
         """Return the part of the budget for a table of attributes after the mixture; 0 for no such table."""

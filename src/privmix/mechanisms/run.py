@@ -14,6 +14,7 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import FittedModel
 from privmix.artefacts.io import compact_json
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE, PrivacyStatement
+from privmix.errors import MechanismFailure
 from privmix.mechanisms.base import (
     Mechanism,
     Randomness,
@@ -37,6 +38,7 @@ def fit(
 
     A part of the budget pays for the count, and for the choice unless the mechanism chooses itself.
     """
+    check_coordinates(mechanism, type(mechanism).__name__, spec.domain)
     if spec.count_share:
         assert isinstance(view, Records), "the number of reports is public"
         return _count_then_fit(mechanism, view, spec, budget, rng)
@@ -56,6 +58,14 @@ def fit(
     rest = replace(budget, epsilon=budget.epsilon - price)
     release = _fit_then_count(mechanism, view, spec.with_components(chosen.number), rest, rng)
     return _prepend(release, ledger, {"components": chosen.number}, chosen.notes)
+
+
+def check_coordinates(mechanism: Mechanism, name: str, domain: Domain) -> None:
+    """Refuse a dataset without coordinates if the mechanism needs some."""
+    if len(domain.axes) < mechanism.min_coordinates:
+        raise MechanismFailure(
+            f"{name} needs coordinates, but {domain.dataset} has attributes only; use `noisy_grid` instead."
+        )
 
 
 def _fit_then_count(
@@ -182,6 +192,7 @@ class MechanismJob:
 
     def spec(self, domain: Domain) -> Spec:
         """Return the public values that the mechanism may use."""
+        check_coordinates(self.mechanism, self.method, domain)
         if len(self.components) == 1:
             return Spec(domain, *self.components)
         return Spec(domain, max(self.components), self.components, self.choice_share)

@@ -33,6 +33,11 @@ class Mixture:
         )
         k = len(weights) if weights.ndim == 1 else 0
         d = means.shape[1] if means.ndim == 2 else 0
+        if means.shape == (k, 0) and covariances.shape == (
+            k,
+            0,
+        ):  # nested lists without numbers lose the last axis
+            covariances = covariances.reshape(k, 0, 0)
         if k < 1 or means.shape != (k, d) or covariances.shape != (k, d, d):
             raise UserError(
                 "a mixture needs weights (K,), means (K, d) and covariances (K, d, d) with K >= 1, "

@@ -48,8 +48,7 @@ class Posterior:
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Draw weights, means and covariances once from each posterior."""
-        shares = rng.standard_gamma(self.concentration)
-        weights = shares / shares.sum(axis=-1, keepdims=True)
+        weights = draw_distributions(self.concentration, rng)
         covariances = sample_inverse_wishart(self.freedoms, self.scales, rng)
         factors = np.linalg.cholesky(covariances)
         standard = rng.standard_normal(self.means.shape) / np.sqrt(self.kappas)[..., None]
@@ -66,6 +65,25 @@ def posterior(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, prior: 
     values = prior.scale + np.maximum(values, 0.0)
     scales = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     return Posterior(prior.alpha + counts, means, kappas, prior.freedom + counts, scales)
+
+
+def share_concentration(counts: np.ndarray, previous: np.ndarray, strength: float) -> np.ndarray:
+    """Return the Dirichlet parameters of shares given counts of values (..., V), for a prior with mean `previous`.
+
+    The prior is worth `strength` records. As for the weights, negative counts are taken as zero.
+    """
+    return np.asarray(np.maximum(counts, 0.0) + strength * previous)
+
+
+def draw_distributions(concentrations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw once from each Dirichlet distribution, (..., V)."""
+    parts = rng.standard_gamma(concentrations)
+    return np.asarray(parts / parts.sum(axis=-1, keepdims=True))
+
+
+def simulate_counts(shape: tuple[int, ...], deviation: float, rng: np.random.Generator) -> np.ndarray:
+    """Draw normal noise with this standard deviation for counts of this shape."""
+    return rng.normal(0.0, deviation, shape)
 
 
 def simulate_noise(

@@ -24,6 +24,7 @@ def describe_run(checked: plan.RunPlan) -> CatalogRun:
                 each.randomises_records,
                 len(checked.settings.epsilons) if each.private else 1,
                 each.max_coordinates,
+                each.min_coordinates,
             )
             for each in checked.mechanisms.values()
         ),

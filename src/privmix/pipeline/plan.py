@@ -62,7 +62,7 @@ class RunPlan:
     def jobs(self) -> list[Job]:
         """Every job, in the order of the configuration. What spends no budget runs once, at infinity.
 
-        A mechanism has no jobs on a dataset with more coordinates than it can fit.
+        A mechanism has no jobs on a dataset with more or fewer coordinates than it can fit.
         """
         return [
             Job(dataset, mechanism, epsilon)
@@ -74,8 +74,7 @@ class RunPlan:
 
     def can_fit(self, dataset: str, mechanism: str) -> bool:
         """Whether the mechanism can fit as many coordinates as the catalog entry of the dataset has."""
-        most = self.mechanisms[mechanism].max_coordinates
-        return most is None or len(self.entries[dataset].coordinates) <= most
+        return self.mechanisms[mechanism].fits(len(self.entries[dataset].coordinates))
 
     def left_out(self, dataset: str) -> list[str]:
         """The mechanisms that have no jobs on the dataset, in the order of the configuration."""
@@ -157,11 +156,17 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
         if path is not None and not path.is_file():
             where = "configuration: sources" if dataset in settings.sources else f"catalog entry {dataset}"
             raise UserError(f"{where}: there is no file {path.resolve()}; correct the path.")
-        if len(planned.left_out(dataset)) == len(planned.mechanisms):
+        if len(planned.left_out(dataset)) < len(planned.mechanisms):
+            continue
+        if not planned.entries[dataset].coordinates:
             raise UserError(
-                f"configuration: mechanisms: no mechanism can fit the {len(planned.entries[dataset].coordinates)} "
-                f"coordinates of {dataset} (a mechanism handles at most "
-                f"{max(mechanism.max_coordinates or 0 for mechanism in planned.mechanisms.values())} here); "
-                f"add one without such a limit, for example `noisy_moments`, or leave {dataset} out of `datasets`."
+                f"configuration: mechanisms: no mechanism here can fit {dataset}, which has attributes but no "
+                f"coordinates; add `noisy_grid`, or leave {dataset} out of `datasets`."
             )
+        raise UserError(
+            f"configuration: mechanisms: no mechanism can fit the {len(planned.entries[dataset].coordinates)} "
+            f"coordinates of {dataset} (a mechanism handles at most "
+            f"{max(mechanism.max_coordinates or 0 for mechanism in planned.mechanisms.values())} here); "
+            f"add one without such a limit, for example `noisy_moments`, or leave {dataset} out of `datasets`."
+        )
     return planned

@@ -104,12 +104,12 @@ def read_outcome(job: plan.Job, planned: plan.RunPlan, *, incomplete: bool = Fal
 
 
 def list_left_out(planned: plan.RunPlan) -> tuple[LeftOut, ...]:
-    """The mechanisms that the plan does not run on a dataset, and the limit of each."""
+    """The mechanisms that the plan does not run on a dataset, and the limits of each."""
     return tuple(
-        LeftOut(dataset, mechanism, method.trust, method.max_coordinates)
+        LeftOut(dataset, mechanism, method.trust, method.min_coordinates, method.max_coordinates)
         for dataset in planned.settings.datasets
         for mechanism in planned.left_out(dataset)
-        if (method := planned.mechanisms[mechanism]).max_coordinates is not None
+        for method in [planned.mechanisms[mechanism]]
     )
 
 

@@ -113,8 +113,10 @@ def score_model(
             )
             for side in (clean.train, ~clean.train)
         )
+        if not clean.info.domain.axes:  # then attributes are all that a model describes
+            members, others = members_joint, others_joint
         found = {"seconds_fit": fitted.seconds, **likelihoods(members, others, clean, model.privacy.unit)}
-        if attacked.shares:
+        if attacked.shares and clean.info.domain.axes:
             found |= loss_attack(members, others, clean, false_positive_rates, "loss_coordinates")
         found |= loss_attack(members_joint, others_joint, clean, false_positive_rates)
         if len(clean.isolated_rows):

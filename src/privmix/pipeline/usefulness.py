@@ -109,7 +109,9 @@ def synthetic_table(
         np.array(part) for part in (fitted.weights, fitted.means, fitted.covariances)
     )
     shares = {name: np.array(values) for name, values in fitted.shares.items()}
-    smooth = Mixture(weights, means, covariances - np.diag(domain.rounding))
+    if domain.axes:
+        covariances = covariances - np.diag(domain.rounding)
+    smooth = Mixture(weights, means, covariances)
     points, codes = MixedMixture(smooth, shares).sample(rows, rng)
     return points_table(domain, points, codes, columns)
 
@@ -128,7 +130,10 @@ def _measure(
 ) -> tuple[TableComparison, dict[str, float]]:
     compared = compare(real, table)
     found = table_metrics(compared, real.table.columns)
-    found["table_nicv"] = cluster_cost(real.table.coordinates, table.table.coordinates, panel.clusters, rng)
+    if real.table.coordinates.shape[1]:
+        found["table_nicv"] = cluster_cost(
+            real.table.coordinates, table.table.coordinates, panel.clusters, rng
+        )
     if panel.outcome in {column.name for column in real.table.columns}:
         assert panel.outcome is not None
         scores = predict_outcome(table.table, real.table, panel.outcome)

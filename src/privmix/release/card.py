@@ -186,6 +186,8 @@ def _mechanism(model: ReleasedModel) -> list[str]:
         lines += proof_paragraphs(model.method, "Attributes. ")
     if model.domain.states:
         lines += proof_paragraphs(model.method, "Records that lack coordinates. ")
+    if not model.domain.axes:
+        lines += proof_paragraphs(model.method, "Without coordinates. ")
     if measured_after:
         lines.append(
             "The attributes were measured after the mixture: one noisy table of components by values, with its own "
@@ -275,9 +277,14 @@ def _unprotected(model: ReleasedModel) -> list[str]:
     return [*lines, *([model.about.privacy_note] if model.about.privacy_note else [])]
 
 
+def _main_columns(model: ReleasedModel) -> str:
+    """Return the names of the coordinates, or of the attributes if there are no coordinates."""
+    return listing([each.name for each in model.domain.axes or model.domain.attributes])
+
+
 def _use(model: ReleasedModel) -> list[str]:
     return [
-        f"Use it for the density, clusters and shares of {listing([axis.name for axis in model.domain.axes])}, for "
+        f"Use it for the density, clusters and shares of {_main_columns(model)}, for "
         "test data with a realistic form, and for teaching.",
         "Do not use it for decisions about individual people, or for detail below the resolution or at the bounds.",
         "Every number includes noise. A component with little weight may be noise only.",
@@ -297,7 +304,8 @@ def _synthetic(model: ReleasedModel) -> list[str]:
     if attributes:
         lines.append(
             f"{listing([f'`{name}`' for name in attributes])}: drawn from the released shares of each component. They "
-            "depend on the coordinates and on each other only as far as the components tell them apart."
+            f"depend on {'the coordinates and on ' if model.domain.axes else ''}each other only as far as the "
+            "components tell them apart."
         )
     states = [
         f"`{model.domain.axes[number].name}`"
@@ -320,10 +328,18 @@ def _synthetic(model: ReleasedModel) -> list[str]:
 
 
 def _files(model: ReleasedModel) -> list[str]:
-    lines = [
+    described = (
         f"`{MODEL}`: the mixture in original units and in the unit ball, the claim, the ledger and the published "
         "noisy numbers. `privmix.release.folder.read_release(folder).original.mixture.to_sklearn()` returns a "
-        "scikit-learn estimator.",
+        "scikit-learn estimator."
+    )
+    if not model.domain.axes:
+        described = (
+            f"`{MODEL}`: the weights of the components, their shares of the values of each attribute, the claim, the "
+            "ledger and the published noisy numbers."
+        )
+    lines = [
+        described,
         f"`{SYNTHETIC_PARQUET}` and `{SYNTHETIC_CSV}`: the same synthetic rows.",
         f"`{CHECKSUMS}`: checksums of all files; check them with `sha256sum --check {CHECKSUMS}`.",
         f"`{SIGNATURE}`: the curator's signature of the checksums; check it with `privmix verify --signer KEY`.",

@@ -18,7 +18,7 @@ from privmix.errors import UserError
 from privmix.mechanisms.base import Spec, project_to_box
 from privmix.mechanisms.central import dp_em, dp_sgd, noisy_moments, output_noise
 from privmix.mechanisms.central.dp_em import DpEm
-from privmix.mechanisms.central.dp_sgd import CLIP, FIRST_STEP, LAST_STEP, DpSgd
+from privmix.mechanisms.central.dp_sgd import DpSgd
 from privmix.mechanisms.central.noisy_moments import NoisyMoments
 from privmix.mechanisms.central.noisy_tree import NoisyTree
 from privmix.mechanisms.central.output_noise import LEAST_VARIANCE, OutputNoise
@@ -27,6 +27,7 @@ from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local import adaptive_tree_response, tree_response
 from privmix.mechanisms.local.base import LocalMechanism
 from privmix.mechanisms.shared import attribute_counts, component_choice
+from privmix.mechanisms.shared.joint_attributes import JointAttributes
 from privmix.mechanisms.shared.joint_moments import (
     AnyModel,
     MomentMeasurement,
@@ -36,8 +37,8 @@ from privmix.mechanisms.shared.joint_moments import (
     m_step,
     share_limits,
 )
-from privmix.mechanisms.shared.synopsis import Synopsis, SynopsisMechanism
-from privmix.mixture import deviation, gradient
+from privmix.mechanisms.shared.synopsis import SynopsisMechanism
+from privmix.mixture import deviation
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.mixed_search import heavy_components
 from privmix.mixture.model import Mixture
@@ -65,7 +66,7 @@ def derive_mixture(model: ReleasedModel, plan: PublicPlan) -> Mixture | None:
     if isinstance(mechanism, DpEm):
         return _em_mixture(mechanism, entries, spec, budget)
     if isinstance(mechanism, DpSgd):
-        return _descend(mechanism, entries, spec, budget)
+        return _climb(mechanism, entries, spec, budget).gaussians
     if isinstance(mechanism, OutputNoise):
         return _moved_reference(mechanism, entries[0], spec, budget)
     if isinstance(mechanism, PosteriorSample) and mechanism.released == "mean":
@@ -101,10 +102,12 @@ def _compare_part(model: ReleasedModel, name: str, derived: np.ndarray) -> None:
 
 def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
     """Compare the shares of attributes with those that the measured table, or the measurements together, imply."""
-    if isinstance(plan.mechanism, NoisyMoments) and plan.mechanism.takes_part(plan.spec):
-        _check_scheduled_shares(model, plan, plan.mechanism)
+    if isinstance(plan.mechanism, NoisyMoments | JointAttributes) and plan.mechanism.takes_part(plan.spec):
+        _check_joint_shares(model, plan)
         return
     if plan.attributes is None:
+        if not plan.spec.domain.axes:
+            _demand_all_attributes(model, plan)
         return
     table, neighbours = attribute_table(model.transcript[-1], plan), plan.mechanism.relation(plan.spec)
     weights = np.array(model.normalised.weights)
@@ -120,29 +123,48 @@ def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
     _compare_shares(model, derived)
 
 
-def _check_scheduled_shares(model: ReleasedModel, plan: PublicPlan, mechanism: NoisyMoments) -> None:
-    """Compare shares that took part in the clustering. After a random search, they are known up to a radius."""
+def _check_joint_shares(model: ReleasedModel, plan: PublicPlan) -> None:
+    """Compare shares that took part in the clustering. After a random search, some are known up to a radius."""
     with np.errstate(all="ignore"):
-        derived = _scheduled_mixture(mechanism, plan.entries(model.transcript), plan.spec, plan.budget)
+        derived = _joint_shares(plan, plan.entries(model.transcript))
         last = None if derived is not None else _last_measurements(model, plan)
     if derived is not None:
-        _compare_shares(model, derived.shares)
-    elif list(model.shares) != [attribute.name for attribute in plan.spec.domain.attributes]:
-        _compare_shares(model, {})
-    elif last is not None:
-        for name, (places, radius) in last.shares.items():
-            stated = np.array(model.shares[name])
-            rounded = 1.5 * 10.0**-DECIMALS * np.sqrt(places.shape[1])
-            near = (
-                stated.shape == places.shape
-                and (np.linalg.norm(stated - places, axis=1) <= radius * (1 + TOLERANCE) + rounded).all()
-            )
-            if not near:
-                _compare_shares(model, {})
+        _compare_shares(model, derived)
+        return
+    _demand_all_attributes(model, plan)
+    for name, (places, radius) in ({} if last is None else last.shares).items():
+        stated = np.array(model.shares[name])
+        rounded = 1.5 * 10.0**-DECIMALS * np.sqrt(places.shape[1])
+        _demand_shares(
+            stated.shape == places.shape
+            and bool((np.linalg.norm(stated - places, axis=1) <= radius * (1 + TOLERANCE) + rounded).all())
+        )
+
+
+def _joint_shares(plan: PublicPlan, entries: Sequence[Entry]) -> Mapping[str, np.ndarray] | None:
+    """Return the shares that the transcript implies, or None if a random search or draw lies between."""
+    mechanism, spec, budget = plan.mechanism, plan.spec, plan.budget
+    if isinstance(mechanism, DpSgd):
+        return _climb(mechanism, entries, spec, budget).shares
+    if isinstance(mechanism, PosteriorSample):
+        belief = _posterior(mechanism, entries, spec, budget)
+        return belief.mean_shares if mechanism.released == "mean" else None
+    assert isinstance(mechanism, NoisyMoments)
+    scheduled = _scheduled_mixture(mechanism, entries, spec, budget)
+    return None if scheduled is None else scheduled.shares
 
 
 def _compare_shares(model: ReleasedModel, derived: Mapping[str, np.ndarray]) -> None:
-    if not are_rounded(model.shares, derived, DECIMALS):
+    _demand_shares(are_rounded(model.shares, derived, DECIMALS))
+
+
+def _demand_all_attributes(model: ReleasedModel, plan: PublicPlan) -> None:
+    """Check the attributes of shares that a random search made. `model_form` checks that they are distributions."""
+    _demand_shares(list(model.shares) == [attribute.name for attribute in plan.spec.domain.attributes])
+
+
+def _demand_shares(follow: bool) -> None:
+    if not follow:
         raise UserError(
             f"{MODEL}: the shares of attributes do not follow from the transcript; do not publish it."
         )
@@ -180,20 +202,12 @@ def _em_mixture(mechanism: DpEm, entries: Sequence[Entry], spec: Spec, budget: B
     return dp_em._project_to_box(fitted, spec, _em_curator(mechanism, spec, budget).noise_variance(counts))
 
 
-def _sgd_deviation(mechanism: DpSgd, spec: Spec, budget: Budget) -> float:
-    norm = mechanism.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
-    reach = norm if mechanism.relation(spec).relation == "add_remove" else 2 * norm
-    return mechanism.noise_multipliers(spec, budget)[1] * reach / (mechanism.rate(spec) * spec.domain.rows)
-
-
-def _descend(mechanism: DpSgd, entries: Sequence[Entry], spec: Spec, budget: Budget) -> Mixture:
-    mixture, size = _from_values(entries[0]["start"]), mechanism.rate(spec) * spec.domain.rows
-    deviated = _sgd_deviation(mechanism, spec, budget)
+def _climb(mechanism: DpSgd, entries: Sequence[Entry], spec: Spec, budget: Budget) -> MixedMixture:
+    model = mechanism.with_shares(_from_values(entries[0]["start"]), spec)
+    size, deviated = mechanism.rate(spec) * spec.domain.rows, mechanism.deviation(spec, budget)
     for step, entry in enumerate(entries[1:]):
-        length = FIRST_STEP * (LAST_STEP / FIRST_STEP) ** (step / max(mechanism.steps - 1, 1))
-        released = np.array(entry["gradient"]) / size
-        mixture = project_to_box(*gradient.take_step(mixture, released, rate=length, noise=deviated), spec)
-    return mixture
+        model = mechanism.climb(model, np.array(entry["gradient"]) / size, step, deviated, spec)
+    return model if isinstance(model, MixedMixture) else MixedMixture(model)
 
 
 def _shrunk_sum(
@@ -228,7 +242,7 @@ def _measured(entry: Entry, spec: Spec, mechanism: Any, noise_multiplier: float)
 def _posterior(
     mechanism: PosteriorSample, entries: Sequence[Entry], spec: Spec, budget: Budget
 ) -> NoisyPosterior:
-    mixture = about = _from_values(entries[0]["reference"])
+    mixture = about = mechanism.with_shares(_from_values(entries[0]["reference"]), spec)
     multipliers = mechanism.noise_multipliers(budget)[1:]
     for entry, multiplier in zip(entries[1:], multipliers, strict=False):
         about, released = mixture, _measured(entry, spec, mechanism, multiplier)
@@ -359,7 +373,7 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
         if _em_curator(mechanism, spec, budget).count_noise() > spec.domain.rows / spec.n_components:
             yield dp_em.MOSTLY_NOISE
     elif isinstance(mechanism, DpSgd):
-        yield from dp_sgd._notes(_sgd_deviation(mechanism, spec, budget), spec)
+        yield from dp_sgd._notes(mechanism.deviation(spec, budget), spec)
     elif isinstance(mechanism, NoisyMoments):
         neighbours = mechanism.relation(spec)
         for_moments, _ = mechanism.split(budget)
@@ -373,10 +387,10 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     elif isinstance(mechanism, PosteriorSample):
         yield from _posterior(mechanism, entries, spec, budget).notes()
     elif isinstance(mechanism, SynopsisMechanism):
-        yield from _synopsis_notes(mechanism.replay(entries[0], spec, budget), spec)
+        yield from mechanism.replay(entries[0], spec, budget).notes(spec)
     elif isinstance(mechanism, TreeThenMoments):
         for_tree = Budget(mechanism.tree_share * budget.epsilon, 0.0)
-        yield from _synopsis_notes(NoisyTree().replay(entries[0], spec, for_tree), spec)
+        yield from NoisyTree().replay(entries[0], spec, for_tree).notes(spec)
     elif isinstance(mechanism, adaptive_tree_response.AdaptiveTreeResponse):
         per_report = mechanism.plan(spec, budget)
         halving = tree_response.halvings(spec, model.method)
@@ -386,17 +400,6 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
                 "A part of the public box stands out from the noise only if it holds half of the records: "
                 "the mixture is mostly noise."
             )
-
-
-def _synopsis_notes(synopsis: Synopsis, spec: Spec) -> Iterator[str]:
-    supported = int((synopsis.weights() > 0).sum())
-    if synopsis.mostly_noise:
-        yield f"The noise in the {len(synopsis.counts)} counts is as large as the counts: the mixture is mostly noise."
-    if supported < spec.n_components and not spec.candidates:
-        yield (
-            f"Only {supported} of the {len(synopsis.counts)} parts of the public box have a positive noisy count, "
-            f"so the mixture has {supported} of the {spec.n_components} requested components."
-        )
 
 
 def _note_forms(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
@@ -421,6 +424,6 @@ def _note_forms(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     yield r"No part of the public box stands out from the noise: the mixture is mostly noise\."
     yield r"The noise in the \d{1,6} counts is as large as the counts: the mixture is mostly noise\."
     yield (
-        rf"Only {WHOLE} of the \d{{1,6}} parts of the public box have a positive noisy count, so the mixture has "
+        rf"Only {WHOLE} of the \d{{1,6}} {plan.spec.parts} have a positive noisy count, so the mixture has "
         rf"{used} of the {WHOLE} requested components\."
     )

@@ -87,7 +87,7 @@ def fingerprint_records(
     """Return the fingerprints of the rows of the raw file, whose SHA-256 the clean file states.
 
     `coordinates` are those of the records of the clean file in original units, (n, d). They count too: the noise is
-    drawn from them, and a changed clean file could name any raw file.
+    drawn from them, and a changed clean file could name any raw file. Without coordinates, all rows would be equal.
     """
     if not raw.is_file():
         raise UserError(f"{raw} is missing; the spending account needs it. Clean the dataset again.")
@@ -98,10 +98,9 @@ def fingerprint_records(
         )
     id_key, row_key = derive_key(key, b"persons", 32), derive_key(key, b"rows", 16)
     text_key = derive_key(key, b"texts", 32)
-    rows = [
-        _hash_file(sha256, derive_key(key, b"files", 32)),
-        hash_rows(_ordinals_as_text(entry, coordinates, text_key), row_key),
-    ]
+    rows = [_hash_file(sha256, derive_key(key, b"files", 32))]
+    if entry.coordinates:
+        rows.append(hash_rows(_ordinals_as_text(entry, coordinates, text_key), row_key))
     persons = []
     for batch in read_batches(raw, _with_texts(entry)):
         rows += [hash_rows(values, row_key) for values in _row_values(entry, batch, text_key)]
@@ -162,14 +161,18 @@ def _with_texts(entry: Entry) -> Entry:
 
 
 def _row_values(entry: Entry, batch: Batch, key: bytes) -> Iterator[np.ndarray]:
-    """Yield the values of each row, (n, d): coordinates, and number columns and all columns if there are more."""
+    """Yield the values of each row, (n, d): coordinates, and number columns and all columns if there are more.
+
+    Without coordinates, only all columns together: a few values alone tell no two tables apart.
+    """
     values = dict(batch.numbers)
     for column in entry.columns:
         if column.type in CATEGORICAL:
             values[column.name] = text_values(batch.identifiers[column.name], key)
     numeric = [column.name for column in entry.columns if column.type in NUMERIC]
-    yield np.column_stack([values[name] for name in entry.coordinates])
-    if len(numeric) > len(entry.coordinates):
+    if entry.coordinates:
+        yield np.column_stack([values[name] for name in entry.coordinates])
+    if entry.coordinates and len(numeric) > len(entry.coordinates):
         yield np.column_stack([values[name] for name in numeric])
     if len(values) > len(numeric):
         yield np.column_stack(list(values.values()))

@@ -140,8 +140,8 @@ def check_mixtures(model: ReleasedModel, most: int) -> None:
     inside = (means >= spec.domain.lower - slack) & (means <= spec.domain.upper + slack)
     if not (naive or inside.all()):
         raise UserError(f"{MODEL}: a mean of the mixture lies outside the public box; do not publish it.")
-    widest = 1.0 if model.method == "dp_em" else widest_variance(spec)
-    if not naive and np.linalg.eigvalsh(covariances).max() > widest * (1 + 1e-6):
+    widest = 1.0 if model.method == "dp_em" or not d else widest_variance(spec)
+    if d and not naive and np.linalg.eigvalsh(covariances).max() > widest * (1 + 1e-6):
         raise UserError(f"{MODEL}: a component is wider than the public box; do not publish it.")
     axes = model.domain.axes
     centre, scale = (np.array([getattr(axis, name) for axis in axes]) for name in ("centre", "scale"))

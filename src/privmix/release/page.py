@@ -9,7 +9,9 @@ POINTS = 5000  # most synthetic rows in the picture
 
 def render(model: ReleasedModel) -> str:
     """Render the page. It is a function of the model, whose seed gives the synthetic rows."""
-    rows = synthetic.sample_coordinates(model, POINTS)
+    picture = None  # without coordinates there is nothing to draw
+    if model.domain.axes:
+        picture = pictures.draw_model(model, synthetic.sample_coordinates(model, POINTS))
     return (
         environment()
         .get_template("release.html")
@@ -18,6 +20,6 @@ def render(model: ReleasedModel) -> str:
             title=card.title(model),
             lead=card.lead(model),
             sections=card.sections(model),
-            picture=pictures.draw_model(model, rows),
+            picture=picture,
         )
     )

@@ -116,7 +116,7 @@ def _job(model: ReleasedModel) -> MechanismJob:
     )
     _demand(len(set(numbers)) == len(numbers), "components")
     _demand(model.choice_share is None or 0 < model.choice_share < 1, "choice_share")
-    _demand(1 <= len(model.domain.axes) <= MOST_COORDINATES, "domain.axes")
+    _demand(len(model.domain.axes) <= MOST_COORDINATES, "domain.axes")
     _demand(1 <= model.domain.rows <= 2**53, "domain.rows")
     stated = [name for each in model.domain.attributes for name in each.state_of]
     _demand(set(stated) <= {axis.name for axis in model.domain.axes}, "domain.attributes")
@@ -125,6 +125,8 @@ def _job(model: ReleasedModel) -> MechanismJob:
     persons = model.domain.persons
     _demand(persons is None or 1 <= persons <= model.domain.rows, "domain.persons")
     mechanism = registry.build(model.method, model.parameters, where=f"{MODEL}: parameters")
+    _demand(len(model.domain.axes) >= mechanism.min_coordinates, "domain.axes")
+    _demand(bool(model.domain.axes or model.domain.attributes), "domain.attributes")
     for key, value in model.parameters.items():
         _demand(_is_plain(_parameter(mechanism, key), value), f"parameters.{key}")
     epsilon, delta = model.privacy.budget_epsilon, model.privacy.budget_delta

@@ -433,6 +433,10 @@ def _check_shares(
     """Compute the shares of attributes in each component from the reports and the mixture, and compare them."""
     mechanism, mixture = plan.mechanism, model.normalised.mixture
     assert isinstance(mechanism, LocalMechanism)
+    if (
+        not model.domain.axes
+    ):  # a random search made them; `derived_values.check_shares` checks their attributes
+        return
     places = {name: values for name, values in columns.items() if not name.startswith(attributes.PREFIX)}
     derived = attributes.joint_shares(
         columns,
@@ -477,7 +481,7 @@ def _derived_notes(
             demanded.add(fewer)
         if fixed and used == supported:
             allowed = {
-                f"Only {supported} of the {cells} parts of the public box have a positive noisy count, "
+                f"Only {supported} of the {cells} {spec.parts} have a positive noisy count, "
                 f"so the mixture has {supported} of the {number} requested components."
                 for number in component_numbers(most)
                 if number > supported

@@ -17,7 +17,7 @@ import numpy as np
 from privmix.errors import UserError
 from privmix.mechanisms.base import Mechanism, Spec
 from privmix.mechanisms.central.dp_em import DpEm
-from privmix.mechanisms.central.dp_sgd import CLIP, DpSgd
+from privmix.mechanisms.central.dp_sgd import DpSgd
 from privmix.mechanisms.central.noisy_grid import NoisyGrid
 from privmix.mechanisms.central.noisy_moments import NoisyMoments
 from privmix.mechanisms.central.noisy_tree import NoisyTree, _bisection, root_levels
@@ -26,7 +26,7 @@ from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.shared import joint_moments, marginals
 from privmix.mechanisms.shared.joint_moments import MomentScheme
-from privmix.mixture import deviation, gradient
+from privmix.mixture import deviation
 from privmix.mixture.moments import upper_triangle
 from privmix.privacy import sensitivity
 from privmix.privacy.accounting import ATTRIBUTE_COUNTS, Budget, gaussian_mu
@@ -195,7 +195,7 @@ def _only(entry: Entry, *keys: str) -> Entry:
 def numbers(value: Any, *shape: int) -> np.ndarray:
     """Return nested lists of finite numbers as an array of exactly this shape."""
     _demand(_has_shape(value, shape), f"{' x '.join(map(str, shape))} numbers")
-    array = np.array(value, dtype=np.float64)
+    array = np.array(value, dtype=np.float64).reshape(shape)  # lists without numbers lose the last axis
     _demand(bool(np.isfinite(array).all()), "finite numbers")
     return array
 
@@ -301,10 +301,10 @@ def _check_attribute_sums(measured: Noisy, plan: PublicPlan, *, any_number: bool
 
 def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noisy:
     _only(entry, "shape", "counts")
-    grid = mechanism.grid(spec, budget.epsilon)
-    _demand(entry["shape"] == list(grid.shape), f"a grid of {grid.shape}")
+    shape = mechanism.cell_shape(spec, budget.epsilon)
+    _demand(entry["shape"] == list(shape), f"cells of {shape}")
     reach = sensitivity.counts(mechanism.relation(spec)).l1
-    counts = _counts(entry["counts"], grid.cells)
+    counts = _counts(entry["counts"], math.prod(shape))
     most = most_records(spec, mechanism.relation(spec))
     return Noisy("cell counts", counts, reach / budget.epsilon, "laplace", False, 0.0, most, 1.0)
 
@@ -337,7 +337,7 @@ def check_shape(value: Any, first: int, depth: int) -> TreeShape:
 
 def moment_scheme(mechanism: Mechanism, spec: Spec) -> MomentScheme:
     """Return the weights of a joint measurement, with attributes if they take part in it."""
-    if isinstance(mechanism, NoisyMoments):
+    if isinstance(mechanism, NoisyMoments | PosteriorSample):
         return mechanism.scheme(spec)
     return joint_moments.scheme(len(spec.domain.axes))
 
@@ -456,11 +456,9 @@ def _em_iteration(entry: Entry, number: int, mechanism: DpEm, spec: Spec, budget
 def _gradients(entries: list[Entry], mechanism: DpSgd, spec: Spec, budget: Budget) -> Iterator[Noisy]:
     _demand(len(entries) == 1 + mechanism.steps, "the number of steps")
     _mixture(_only(entries[0], "start")["start"], spec.n_components, spec, _start_floor(spec))
-    norm = mechanism.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
-    reach = norm if mechanism.relation(spec).relation == "add_remove" else 2 * norm
-    sigma = mechanism.noise_multipliers(spec, budget)[1] * reach
-    length = gradient.size(spec.n_components, len(spec.domain.axes))
-    most = norm * most_records(spec, mechanism.relation(spec))
+    sigma = mechanism.noise_multipliers(spec, budget)[1] * mechanism.reach(spec)
+    length = mechanism.size(spec)
+    most = mechanism.norm(spec) * most_records(spec, mechanism.relation(spec))
     for number, entry in enumerate(entries[1:]):
         _demand(_only(entry, "step", "gradient")["step"] == number, "the steps in order")
         yield Noisy(
@@ -485,6 +483,8 @@ def check_components(weights: np.ndarray, covariances: np.ndarray, floor: np.nda
     """Check weights that sum to 1, and symmetric covariances of at least the floor in every direction."""
     _demand(bool((weights >= 0).all()) and math.isclose(weights.sum(), 1, abs_tol=SUM_OF_WEIGHTS), "weights")
     _demand(bool((covariances == covariances.transpose(0, 2, 1)).all()), "symmetric covariances")
+    if not len(floor):
+        return
     root = np.sqrt(floor)
     least = np.linalg.eigvalsh(covariances / (root[:, None] * root))[:, 0]
     _demand(bool((least >= 1 - ROUNDED).all()), "covariances of at least the public floor")
@@ -540,4 +540,19 @@ def _posterior(
         _demand(bool((lower <= upper).all()), "lower ends below upper ends")
         _inside(np.array([lower, upper]), spec)
     for entry in entries[2 + mechanism.iterations :]:
-        _mixture(_only(entry, "draw")["draw"], k, spec, spec.floor)
+        _draw(_only(entry, "draw")["draw"], k, mechanism, spec)
+
+
+def _draw(value: Any, components: int, mechanism: PosteriorSample, spec: Spec) -> None:
+    """Check drawn parameters: a mixture, and shares of the values of attributes that take part."""
+    _demand(isinstance(value, dict), "a mixture")
+    if mechanism.takes_part(spec):
+        _only(value, "weights", "means", "covariances", "shares")
+        _demand(isinstance(value["shares"], dict), "shares")
+        _only(value["shares"], *(attribute.name for attribute in spec.domain.attributes))
+        for attribute in spec.domain.attributes:
+            shares = numbers(value["shares"][attribute.name], components, len(attribute.values))
+            whole = np.abs(shares.sum(axis=1) - 1) <= SUM_OF_WEIGHTS
+            _demand(bool((shares >= 0).all() and whole.all()), "shares that add up to 1")
+        value = {key: each for key, each in value.items() if key != "shares"}
+    _mixture(value, components, spec, spec.floor)

@@ -458,13 +458,14 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
             "the sizes of the numbers, found no missing noise.",
         )
     table = any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger)
+    reported = model.local and bool(model.domain.axes)
     if model.shares and derived == "weights" and not table:
         found.insert(
             6,
             "The shares of attributes are near those of the last measurements in the transcript, as every start of "
             "these demands.",
         )
-    elif model.shares and (table or derived == "mixture" or model.local):
+    elif model.shares and (table or derived == "mixture" or reported):
         found.insert(
             6,
             f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}, up to one "
@@ -481,7 +482,7 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
             + ("" if exact else " It also moves the shares of attributes, by less than their noise.")
         )
     else:
-        known = table or model.local or not model.shares
+        known = table or reported or not model.shares
         what, its = (
             ("the mixture comes", "its")
             if known

@@ -50,6 +50,7 @@ class PlannedMechanism:
     local: bool
     jobs: int  # one per ε: each makes models and scores, and private reports if the mechanism is local
     max_coordinates: int | None = None
+    min_coordinates: int = 1
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,8 @@ def _lineage(holding: DatasetFiles, plan: CatalogRun, files: Files) -> Lineage:
     used = [
         each
         for each in plan.mechanisms
-        if each.max_coordinates is None or len(entry.coordinates) <= each.max_coordinates
+        if each.min_coordinates <= len(entry.coordinates)
+        and (each.max_coordinates is None or len(entry.coordinates) <= each.max_coordinates)
     ]
     local, jobs = [each for each in used if each.local], sum(each.jobs for each in used)
     reports = format.count(sum(each.jobs for each in local), "file")

@@ -12,7 +12,7 @@ PROMISES = {
     "non_private": ("none", "the reference; its best fit is 100 %"),
     "noisy_tree": ("ε, or (ε, δ)", "up to 3 coordinates: the most accurate central method"),
     "tree_then_moments": ("(ε, δ)", "up to 3 coordinates, if you need accurate means and covariances"),
-    "noisy_grid": ("ε", "up to 4 coordinates: a simple baseline"),
+    "noisy_grid": ("ε", "up to 4 coordinates: a simple baseline; attributes without coordinates"),
     "noisy_moments": ("(ε, δ)", "4 to 30 coordinates, with 1,000 or more records per component"),
     "output_noise": (
         "(ε, δ)",
@@ -23,7 +23,7 @@ PROMISES = {
     "dp_em": ("(ε, δ)", "to reproduce Park et al. 2017 (with corrections)"),
     "tree_response": ("ε", "up to 3 coordinates: the most accurate local method in one round"),
     "adaptive_tree_response": ("ε", "up to 3 coordinates, if you can ask persons in rounds"),
-    "randomized_response": ("ε", "up to 4 coordinates: a simple baseline"),
+    "randomized_response": ("ε", "up to 4 coordinates: a simple baseline; attributes without coordinates"),
     "laplace_input": ("ε", "more than 3 coordinates, or for comparison with textbook input perturbation"),
     "gaussian_input": (
         "(ε, δ)",

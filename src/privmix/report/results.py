@@ -67,7 +67,12 @@ def best_non_private(results: pd.DataFrame, dataset: str) -> Baseline | None:
 
 
 def uniform_loglik(domain: Domain) -> float:
-    """Return the log-density of the uniform distribution on the public box, in normalised coordinates."""
+    """Return the log-density of the uniform distribution on the public box, in normalised coordinates.
+
+    Without coordinates, it is that of equally likely combinations of values.
+    """
+    if not domain.axes:
+        return -sum(math.log(len(attribute.values)) for attribute in domain.attributes)
     return float(-np.log(domain.upper - domain.lower).sum())
 
 

@@ -83,12 +83,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A mechanism that is not run on a dataset because the dataset has too many coordinates."""
+    """A mechanism that is not run on a dataset because the dataset has too many or too few coordinates."""
 
     dataset: str
     mechanism: str
     trust: str
-    max_coordinates: int
+    min_coordinates: int
+    max_coordinates: int | None
 
 
 @dataclass(frozen=True)

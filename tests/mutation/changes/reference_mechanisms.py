@@ -3,12 +3,18 @@
 from changes.change import change
 from changes.places import (
     DP_SGD,
+    GRADIENT,
+    JOINT_ATTRIBUTES,
+    NOISY_GRID,
     OF_DP_SGD,
+    OF_JOINT_ATTRIBUTES,
+    OF_LATENT_CLASSES,
     OF_OUTPUT_NOISE,
     OF_POSTERIOR_SAMPLE,
     OF_REFERENCE,
     OUTPUT_NOISE,
     POSTERIOR_SAMPLE,
+    RANDOMIZED_RESPONSE,
     REFERENCE,
 )
 
@@ -74,15 +80,15 @@ CHANGES = (
         OF_DP_SGD + "::test_no_unit_moves_the_sum_further_than_its_clip",
         (
             DP_SGD,
-            "of_records = gradient.gradients(points, mixture, rowwise=self.exact)\n",
-            "of_records = gradient.clip_gradients(gradient.gradients(points, mixture), 3.0)\n",
+            "of_records = gradient.gradients(points, model, values=values, rowwise=self.exact)\n",
+            "of_records = gradient.clip_gradients(gradient.gradients(points, model), 3.0)\n",
         ),
         (DP_SGD, "(gradient.clip_gradients(part, norm) for part", "(part for part"),
     ),
     change(
         "replacing costs DP-SGD no more than removing",
         OF_DP_SGD + "::test_noise_has_the_scale_of_the_theorem",
-        (DP_SGD, 'norm if neighbours.relation == "add_remove" else 2 * norm', "norm"),
+        (DP_SGD, 'norm if self.relation(spec).relation == "add_remove" else 2 * norm', "norm"),
     ),
     change(
         "steps forgotten in the calibration of DP-SGD",
@@ -248,10 +254,10 @@ CHANGES = (
         OF_POSTERIOR_SAMPLE + "::test_everything_follows_from_the_measurements",
         (
             POSTERIOR_SAMPLE,
-            "        observations = spec.observations(points)\n",
-            "        observations = spec.observations(points)\n"
+            "        observations = self.observations(points, view, spec)\n",
+            "        observations = self.observations(points, view, spec)\n"
             "        from privmix.mixture.em import loop\n"
-            "        mixture = loop(observations, mixture, floor=spec.floor, max_iter=1).mixture\n",
+            "        reference = loop(observations, reference, floor=spec.floor, max_iter=1).mixture\n",
         ),
     ),
     change(
@@ -272,6 +278,57 @@ CHANGES = (
             "_, shifts, _ = self._draw(INTERVAL_DRAWS, rng)",
             "_, shifts, _ = "
             "self.posterior(self.density_prior, self._noise_draws(INTERVAL_DRAWS, rng)).draw(rng)",
+        ),
+    ),
+    # Attributes in the clustering, and without coordinates.
+    change(
+        "joint attributes: a table is measured as well",
+        OF_JOINT_ATTRIBUTES + "::test_no_table_is_measured_and_the_claim_is_the_budget",
+        (
+            JOINT_ATTRIBUTES,
+            "return 0.0 if self.takes_part(spec) else self.attribute_share",
+            "return self.attribute_share",
+        ),
+    ),
+    change(
+        "DP-SGD: only the coordinates decide about responsibilities",
+        OF_JOINT_ATTRIBUTES + "::test_gradients_are_those_of_the_joint_density",
+        (GRADIENT, "None if values is None else _log_shares(table, values)", "None"),
+    ),
+    change(
+        "DP-SGD: attributes not clipped",
+        OF_JOINT_ATTRIBUTES + "::test_no_unit_moves_the_gradient_further_than_its_clip",
+        (
+            GRADIENT,
+            "length = np.sqrt(sum_of_squares(vectors))",
+            "length = np.sqrt(sum_of_squares(vectors[:-10]))",
+        ),
+    ),
+    change(
+        "combinations: part of epsilon for attributes that are not reported",
+        OF_LATENT_CLASSES + "::test_a_unit_reports_its_combination_with_all_of_epsilon",
+        (
+            RANDOMIZED_RESPONSE,
+            "replace(plan, budget=each, attribute_epsilon=0.0)",
+            "replace(plan, attribute_epsilon=0.0)",
+        ),
+    ),
+    change(
+        "combinations: a table of attributes is measured as well",
+        OF_LATENT_CLASSES + "::test_one_table_is_measured_with_all_of_epsilon",
+        (
+            NOISY_GRID,
+            "return self.attribute_share if spec.domain.axes else 0.0",
+            "return self.attribute_share",
+        ),
+    ),
+    change(
+        "combinations: replacing costs no more than removing",
+        OF_LATENT_CLASSES + "::test_no_unit_moves_the_table_further_than_its_sensitivity",
+        (
+            NOISY_GRID,
+            "reach = sensitivity.counts(self.relation(spec)).l1\n        noisy",
+            "reach = 1.0\n        noisy",
         ),
     ),
 )

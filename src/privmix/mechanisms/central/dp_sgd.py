@@ -15,21 +15,32 @@ Roth, Su 2022, Corollary 2). The start is the private reference (`mechanisms.sha
 divisor q · rows are public. The processing of a noisy gradient (division by the Fisher information, projection on the
 public box, the floor) is post-processing.
 
+Attributes. With `attributes: together`, components also have shares of the values of each attribute, equal at first.
+The gradient is that of the joint log-density of coordinates and attributes, and has a part for the logits of the
+shares. The whole vector of a unit, with this part, is clipped to C. So the bounds C and 2C, the sample, the noise and
+the ledger are those of the proof above, for any records and any values. C then also depends on the public numbers of
+values (`mixture.gradient.typical_norm`). With `after`, one table is measured given the result
+(`shared.attribute_counts`). If `attributes` is not set, they take part if their distribution has no more free numbers
+than a Gaussian (`shared.joint_attributes`). On the records of `benchmarks/cases.nafld` (ε = 1, five seeds, a tenth held
+out), synthetic rows then keep 0.50 ± 0.11 of the correlation ratio of sex and height if a record is replaced and 0.71 ±
+0.08 if it is added or removed, instead of 0.06 ± 0.02 and 0.04 ± 0.01. The joint log-density of held-out records rises
+by 0.16 and 0.26 nats. That of the coordinates changes by -0.017 and +0.008 (± 0.02 and 0.01).
+
 When to use it: as the standard method of private machine learning, to compare with mechanisms made for mixtures. It
 climbs to the optimum next to its start. From a public start on clustered data, that optimum is poor at any ε. It works
 in every dimension, and at person level costs nothing more than the clipping of a person's sum.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
+from privmix.artefacts.domain import Domain
 from privmix.mechanisms.base import (
-    CentralMechanism,
     Randomness,
     Records,
     Release,
@@ -37,8 +48,11 @@ from privmix.mechanisms.base import (
     mechanism_dataclass,
     project_to_box,
 )
+from privmix.mechanisms.shared.joint_attributes import JointAttributes
+from privmix.mechanisms.shared.joint_moments import EitherModel
 from privmix.mechanisms.shared.reference import fit_reference, mixture_values
 from privmix.mixture import em, gradient
+from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
 from privmix.privacy import noise
 from privmix.privacy.accounting import Budget, Theorem, claim
@@ -53,7 +67,7 @@ MOSTLY_NOISE = 1.0  # noise of a mean gradient, relative to an average weight
 
 
 @mechanism_dataclass
-class DpSgd(CentralMechanism):
+class DpSgd(JointAttributes):
     """`batch`: average records per step; `clip`: C, or from the dimensions; `reference_share`: of μ², for the start."""
 
     steps: Annotated[int, Field(ge=1, le=100_000)] = 60
@@ -72,6 +86,27 @@ class DpSgd(CentralMechanism):
             return 1.0
         return min(max(self.batch / spec.domain.rows, LEAST_RATE), LARGEST_RATE)
 
+    def norm(self, spec: Spec) -> float:
+        """Return C, the largest norm of the contribution of a unit, from public values."""
+        sizes = [len(each.values) for each in spec.domain.attributes] if self.takes_part(spec) else []
+        return self.clip or CLIP * gradient.typical_norm(len(spec.domain.axes), sizes)
+
+    def reach(self, spec: Spec) -> float:
+        """Return how far one unit moves the sum of a step: C, or 2C if units are replaced."""
+        norm = self.norm(spec)
+        return norm if self.relation(spec).relation == "add_remove" else 2 * norm
+
+    def size(self, spec: Spec) -> int:
+        """Return the length of a gradient."""
+        values = sum(len(each.values) for each in spec.domain.attributes) if self.takes_part(spec) else 0
+        return gradient.size(spec.n_components, len(spec.domain.axes), values)
+
+    def deviation(self, spec: Spec, budget: Budget) -> float:
+        """Return the standard deviation of the noise of a mean gradient."""
+        return (
+            self.noise_multipliers(spec, budget)[1] * self.reach(spec) / (self.rate(spec) * spec.domain.rows)
+        )
+
     def noise_multipliers(self, spec: Spec, budget: Budget) -> tuple[float | None, float]:
         """Return σ/Δ of the reference (None without a reference) and of each step."""
         share, rate = self.reference_share, self.rate(spec)
@@ -87,18 +122,17 @@ class DpSgd(CentralMechanism):
         """Take T noisy steps from the private reference, or from a public start."""
         neighbours, ledger, rate = self.relation(spec), Ledger(), self.rate(spec)
         for_reference, noise_multiplier = self.noise_multipliers(spec, budget)
-        norm = self.clip or CLIP * gradient.typical_norm(len(spec.domain.axes))
-        sensitivity = norm if neighbours.relation == "add_remove" else 2 * norm
         alone = replace(neighbours, unit="record")  # each unit contributes one vector, whatever its records
         reach = noise.with_rounding(
-            sensitivity,
-            gradient.size(spec.n_components, len(spec.domain.axes)),
+            self.reach(spec),
+            self.size(spec),
             2,
             neighbours=alone,
             source=rng.noise,
         )
         points = spec.inside(view.points)
-        units = _Units(points, view.units(neighbours.unit), exact=noise.needs_exact_sums(rng.noise))
+        values = value_columns(view.codes, spec.domain) if self.takes_part(spec) else None
+        units = _Units(points, view.units(neighbours.unit), values, exact=noise.needs_exact_sums(rng.noise))
         if for_reference is None:
             mixture = em.public_start(spec.domain.lower, spec.domain.upper, spec.n_components, rng.search)
         else:
@@ -106,11 +140,12 @@ class DpSgd(CentralMechanism):
                 points, spec, neighbours, noise_multiplier=for_reference, rng=rng, ledger=ledger
             )
         size = rate * spec.domain.rows
-        deviation = noise_multiplier * sensitivity / size
+        deviation = noise_multiplier * self.reach(spec) / size
         transcript: list[dict[str, Any]] = [{"start": mixture_values(mixture)}]
+        model = self.with_shares(mixture, spec)
         for step in range(self.steps):
             released = _measure_gradient(
-                functools.partial(units.total, mixture, norm),
+                functools.partial(units.total, model, self.norm(spec)),
                 len(units),
                 rate=rate,
                 sensitivity=reach,
@@ -118,13 +153,43 @@ class DpSgd(CentralMechanism):
                 source=rng.noise,
                 ledger=ledger,
             )
-            length = FIRST_STEP * (LAST_STEP / FIRST_STEP) ** (step / max(self.steps - 1, 1))
-            mixture = project_to_box(
-                *gradient.take_step(mixture, released / size, rate=length, noise=deviation), spec
-            )
+            model = self.climb(model, released / size, step, deviation, spec)
             transcript.append({"step": step, "gradient": released.tolist()})
         spent = claim(ledger.events, budget, "exact")
-        return Release(mixture, ledger.events, spent, transcript, notes=_notes(deviation, spec))
+        mixed = model if isinstance(model, MixedMixture) else MixedMixture(model)
+        return Release(
+            mixed.gaussians,
+            ledger.events,
+            spent,
+            transcript,
+            notes=_notes(deviation, spec),
+            shares=mixed.shares,
+        )
+
+    def climb(
+        self, model: EitherModel, mean_gradient: np.ndarray, step: int, deviation: float, spec: Spec
+    ) -> EitherModel:
+        """Return the mixture after step number `step` along a measured gradient, whose noise has this deviation."""
+        length = FIRST_STEP * (LAST_STEP / FIRST_STEP) ** (step / max(self.steps - 1, 1))
+        if isinstance(model, MixedMixture):
+            end = gradient.size(*model.gaussians.means.shape)
+            shares = gradient.step_shares(model, mean_gradient[end:], rate=length, noise=deviation)
+            moved = gradient.take_step(model.gaussians, mean_gradient[:end], rate=length, noise=deviation)
+            return MixedMixture(project_to_box(*moved, spec), shares)
+        moved = gradient.take_step(model, mean_gradient, rate=length, noise=deviation)
+        return project_to_box(*moved, spec)
+
+
+def value_columns(codes: Mapping[str, np.ndarray], domain: Domain) -> np.ndarray:
+    """Return the column of the value of each attribute, (n, A), if the values of all attributes stand side by side."""
+    sizes = [len(each.values) for each in domain.attributes]
+    firsts = np.cumsum(sizes) - sizes
+    return np.column_stack(
+        [
+            codes[each.name].astype(np.int64) + first
+            for each, first in zip(domain.attributes, firsts, strict=True)
+        ]
+    )
 
 
 class _Units:
@@ -133,30 +198,39 @@ class _Units:
     `exact`: each unit's vector is computed from its own records only, to the last bit, and rounded (`privacy.noise`).
     """
 
-    def __init__(self, points: np.ndarray, units: np.ndarray, *, exact: bool = False) -> None:
+    def __init__(
+        self, points: np.ndarray, units: np.ndarray, values: np.ndarray | None = None, *, exact: bool = False
+    ) -> None:
         self.exact = exact
         order = np.argsort(units, kind="stable")
         self.points = np.take(points, order, axis=0)  # far faster than an index
+        self.values = None if values is None else np.take(values, order, axis=0)
         self.ends = np.concatenate([[0], np.cumsum(np.bincount(units))])
 
     def __len__(self) -> int:
         return len(self.ends) - 1
 
-    def total(self, mixture: Mixture, norm: float, chosen: np.ndarray) -> np.ndarray:
+    def total(self, model: Mixture | MixedMixture, norm: float, chosen: np.ndarray) -> np.ndarray:
         """Return the sum of the clipped gradients of the chosen units."""
-        size = gradient.size(*mixture.means.shape)
-        vectors = (gradient.clip_gradients(part, norm) for part in self._vectors(mixture, chosen, size))
+        if isinstance(model, MixedMixture):
+            values = sum(table.shape[1] for table in model.shares.values())
+            k, d = model.gaussians.means.shape
+            size = gradient.size(k, d, values)
+        else:
+            size = gradient.size(*model.means.shape)
+        vectors = (gradient.clip_gradients(part, norm) for part in self._vectors(model, chosen, size))
         if self.exact:
             return noise.exact_sum(((part.T, None) for part in vectors), size)
         return sum((part.sum(axis=1) for part in vectors), np.zeros(size))
 
-    def _vectors(self, mixture: Mixture, chosen: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    def _vectors(self, model: Mixture | MixedMixture, chosen: np.ndarray, size: int) -> Iterator[np.ndarray]:
         """Yield the gradients of the chosen units, as columns, in blocks."""
         width = max(NUMBERS // size, 1)
         for first in range(0, len(chosen), width):
             rows, begins = self._rows(chosen[first : first + width])
             points = np.take(self.points, rows, axis=0)
-            of_records = gradient.gradients(points, mixture, rowwise=self.exact)
+            values = None if self.values is None else np.take(self.values, rows, axis=0)
+            of_records = gradient.gradients(points, model, values=values, rowwise=self.exact)
             yield of_records if len(rows) == len(begins) else _per_unit(of_records, begins)
 
     def _rows(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,11 @@ m^(d/2 + 1) ∝ N ε, which is (N ε / c)^(2d / (d + 2)) cells. A fit tolerates 
 higher held-out likelihood on the Gowalla data, and about the same on the Minneapolis data. ε is taken relative to the
 sensitivity. No cell is smaller than the resolution, and there are at most MOST_CELLS.
 
+Without coordinates. The cells are then the combinations of values of the attributes, all of which are public. A record
+is in one cell, so the table is a histogram too: the same sensitivity, the same measurement and the same proof. All of ε
+pays for it, and no table of attributes follows. Latent classes are fitted to the counts (`shared.latent_classes`): this
+is post-processing. With more than MOST_CELLS combinations the mechanism refuses: most cells would hold noise only.
+
 When to use it: as a simple synopsis for comparison, or for records that are spread evenly over the box. `noisy_tree` is
 far better for clustered records. Above four coordinates a grid has too few cells per side: use `noisy_moments`.
 """
@@ -24,11 +29,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privmix.errors import MechanismFailure
-from privmix.mechanisms.base import Records, Spec, mechanism_dataclass
+from privmix.mechanisms.base import Randomness, Records, Release, Spec, mechanism_dataclass
+from privmix.mechanisms.shared.latent_classes import find_cells, table_shape
 from privmix.mechanisms.shared.partitions import Grid, cubic_grid
 from privmix.mechanisms.shared.synopsis import SynopsisMechanism
 from privmix.privacy import noise, sensitivity
-from privmix.privacy.accounting import Budget
+from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.sensitivity import Neighbours
@@ -43,13 +49,39 @@ class NoisyGrid(SynopsisMechanism):
     """`searches`: restarts of the fit, which cost no privacy."""
 
     max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
+    min_coordinates: ClassVar[int] = 0
+
+    def table_share(self, spec: Spec) -> float:
+        """Return the part of the budget for a table of attributes; without coordinates, the cells are that table."""
+        return self.attribute_share if spec.domain.axes else 0.0
+
+    def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+        """Measure the counts of the cells, then fit a mixture, or latent classes without coordinates."""
+        if spec.domain.axes:
+            return super().fit(view, spec, budget, rng)
+        ledger = Ledger()
+        synopsis = self.measure(view, spec, budget, rng.noise, ledger)
+        fit, notes = synopsis.fit_classes(spec, rng=rng.search, searches=self.searches)
+        return Release(
+            fit.mixture.gaussians,
+            ledger.events,
+            claim(ledger.events, budget, "linear"),
+            [synopsis.released],
+            notes=notes,
+            shares=fit.mixture.shares,
+        )
 
     def measure_counts(
         self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
     ) -> tuple[dict[str, Any], np.ndarray]:
         """Return the public grid, and the noisy count of each cell."""
-        grid = self.grid(spec, budget.epsilon)
-        counts = np.bincount(grid.locate(spec.inside(view.points)), minlength=grid.cells)
+        shape = self.cell_shape(spec, budget.epsilon)
+        cells = math.prod(shape)
+        if spec.domain.axes:
+            located = self.grid(spec, budget.epsilon).locate(spec.inside(view.points))
+        else:
+            located = find_cells(view.codes, spec.domain)
+        counts = np.bincount(located, minlength=cells)
         reach = sensitivity.counts(self.relation(spec)).l1
         noisy = noise.laplace(
             counts,
@@ -58,12 +90,20 @@ class NoisyGrid(SynopsisMechanism):
             source=source,
             ledger=ledger,
             label="cell counts",
-            coordinates=min(grid.cells, round(reach)),
+            coordinates=min(cells, round(reach)),
         )
-        return {"shape": list(grid.shape)}, noisy
+        return {"shape": list(shape)}, noisy
+
+    def cell_shape(self, spec: Spec, epsilon: float) -> tuple[int, ...]:
+        """Return the public shape of the table of counts: cells per side, or values per attribute."""
+        if spec.domain.axes:
+            return self.grid(spec, epsilon).shape
+        return table_shape(spec.domain, MOST_CELLS)
 
     def boxes(self, released: dict[str, Any], spec: Spec) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and upper corners of the cells."""
+        """Return the lower and upper corners of the cells; without coordinates, they have none."""
+        if not spec.domain.axes:
+            return np.empty((math.prod(released["shape"]), 0)), np.empty((math.prod(released["shape"]), 0))
         return Grid(spec.domain.lower, spec.domain.upper, tuple(released["shape"])).boxes()
 
     def deviation(self, neighbours: Neighbours, budget: Budget) -> float:

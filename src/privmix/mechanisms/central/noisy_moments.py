@@ -69,6 +69,7 @@ from pydantic import Field
 from privmix.mechanisms.base import CentralMechanism, Randomness, Records, Release, Spec, mechanism_dataclass
 from privmix.mechanisms.shared import marginals
 from privmix.mechanisms.shared.attribute_counts import to_text
+from privmix.mechanisms.shared.joint_attributes import has_few_values
 from privmix.mechanisms.shared.joint_moments import (
     AnyModel,
     MomentScheme,
@@ -175,8 +176,7 @@ class NoisyMoments(CentralMechanism):
             return False
         if self.attributes is not None:
             return self.attributes == "together"
-        d = len(spec.domain.axes)
-        return sum(len(each.values) - 1 for each in categories) <= d + d * (d + 1) // 2
+        return has_few_values(spec.domain)
 
     def table_share(self, spec: Spec) -> float:
         """Return the part of the budget for a table of attributes after the mixture."""

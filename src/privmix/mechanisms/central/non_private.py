@@ -3,6 +3,8 @@
 Records that lack coordinates take part with the likelihood of what is there. The search runs on the complete records,
 and EM on all records starts from its result (`em.fit_incomplete`). Like other attributes, the states of coordinates do
 not take part in the clustering, so the mixture has no bias if coordinates are missing at random given the others.
+
+Without coordinates, latent classes are fitted to the attributes (`shared.latent_classes`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +23,7 @@ from privmix.mechanisms.base import (
     best_fit,
     mechanism_dataclass,
 )
+from privmix.mechanisms.shared.latent_classes import fit_classes
 from privmix.mixture import em, mixed_em
 from privmix.mixture.model import FitResult, Mixture
 from privmix.privacy.accounting import Budget, Claim
@@ -37,6 +40,7 @@ class NonPrivate(FreeChoice):
     private: ClassVar[bool] = False
     fits_together: ClassVar[bool] = True
     completes_records: ClassVar[bool] = True
+    min_coordinates: ClassVar[int] = 0
 
     searches: Annotated[int, Field(ge=1, le=1000)] = 1
 
@@ -46,6 +50,8 @@ class NonPrivate(FreeChoice):
         The shares of the attributes' values in each component then follow by EM. They do not change the mixture.
         """
 
+        if not spec.domain.axes:
+            return self._fit_classes(view, spec, rng)
         absent = spec.absent(view)
         points = view.points[_complete_rows(absent, [np.ones(len(view), dtype=bool)], spec)]
 
@@ -56,11 +62,23 @@ class NonPrivate(FreeChoice):
         best = _climb(best_fit(spec, searched, records=len(points)), view.points, absent, spec)
         return replace(_to_release(best), shares=_shares(view, spec, best.mixture, absent))
 
+    def _fit_classes(self, view: Records, spec: Spec, rng: Randomness) -> Release:
+        """Fit latent classes to records without coordinates."""
+        found = fit_classes(
+            view.codes, np.ones(len(view)), spec, records=len(view), rng=rng.search, searches=self.searches
+        )
+        mixture = found.mixture
+        return Release(
+            mixture.gaussians, (), Claim(float("inf"), 0.0), notes=list(found.notes), shares=mixture.shares
+        )
+
     def fit_many(
         self, records: Records, subsets: Sequence[np.ndarray], spec: Spec, rng: Randomness
     ) -> list[Release]:
         """Run the same search on all subsets together, then fit the shares of each. One stream spawns all others."""
 
+        if not spec.domain.axes:
+            return [self._fit_classes(records.select(np.flatnonzero(mask)), spec, rng) for mask in subsets]
         absent = spec.absent(records)
         rows = _complete_rows(absent, subsets, spec)
 

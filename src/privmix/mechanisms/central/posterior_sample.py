@@ -12,6 +12,22 @@ own part of the budget. All measurements are Gaussian and compose exactly to one
 Corollary 2). The posterior is computed from the last measurement, and draws and credible intervals from the posterior.
 This is post-processing, so any number of draws costs nothing more.
 
+Attributes. With `attributes: together`, components also have shares of the values of each attribute, equal at first,
+which take part in the responsibilities. A record then also contributes f γ_k at its value of each of the A attributes.
+The log-posterior of the shares is Σ_kav N_kav ln θ_kav plus that of the prior: it depends on the records through the
+counts N_kav = Σ_i γ_k(x_i, c_i) [c_ia = v] only, and these are measured. γ comes from the previous mixture and its
+shares, which are public or measured. The block adds f² A Σ γ_k² ≤ A f² to the squared norm of a contribution, and no
+negative number to the inner product of two. So the sensitivity is that of `sensitivity.joint` with A attributes: √2 of
+the norm for a record replaced, and m times as much for a person of m records. f gives the attributes the part
+`attribute_share` of the squared norm. The number of measurements, their noise multipliers and so the ledger are those
+without attributes. The posterior of the shares is a Dirichlet distribution, with a prior centred at the previous
+shares. With `after`, one table is measured given the result (`shared.attribute_counts`). If `attributes` is not set,
+they take part if their distribution has no more free numbers than a Gaussian (`shared.joint_attributes`). On the
+records of `benchmarks/cases.nafld` (ε = 1, five seeds, a tenth held out), synthetic rows then keep 0.53 ± 0.07 of the
+correlation ratio of sex and height if a record is replaced and 0.56 ± 0.07 if it is added or removed, instead of
+0.10 ± 0.02 and 0.22 ± 0.04. The joint log-density of held-out records rises by 0.14 and 0.10 nats. That of the
+coordinates changes by -0.012 and +0.002 (± 0.01).
+
 A draw accounts for the noise. It first draws the exact statistics given the noisy ones (with a flat prior they are the
 noisy ones plus the same amount of noise again), then parameters from the posterior given those. Otherwise an interval
 would be too short by the noise (Bernstein and Sheldon 2018). For draws and intervals the prior of a mean is centred at
@@ -39,7 +55,6 @@ import numpy as np
 from pydantic import Field
 
 from privmix.mechanisms.base import (
-    CentralMechanism,
     Randomness,
     Records,
     Release,
@@ -48,10 +63,20 @@ from privmix.mechanisms.base import (
     project_to_box,
 )
 from privmix.mechanisms.shared import joint_moments
-from privmix.mechanisms.shared.joint_moments import MomentMeasurement, m_step
+from privmix.mechanisms.shared.joint_attributes import JointAttributes
+from privmix.mechanisms.shared.joint_moments import MomentMeasurement, MomentScheme, m_step
 from privmix.mechanisms.shared.reference import fit_reference, mixture_values
+from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
-from privmix.mixture.posterior import ConjugatePrior, Posterior, posterior, simulate_noise
+from privmix.mixture.posterior import (
+    ConjugatePrior,
+    Posterior,
+    draw_distributions,
+    posterior,
+    share_concentration,
+    simulate_counts,
+    simulate_noise,
+)
 from privmix.mixture.standardised_moments import clipped_variance
 from privmix.privacy.accounting import Budget, Theorem, claim
 from privmix.privacy.calibration import noise_multipliers_by_share
@@ -62,7 +87,7 @@ TAILS = (0.025, 0.975)
 
 
 @mechanism_dataclass
-class PosteriorSample(CentralMechanism):
+class PosteriorSample(JointAttributes):
     """`samples`: number of draws; `released`: the published mixture, the posterior mean or one draw."""
 
     iterations: Annotated[int, Field(ge=1, le=1000)] = 5
@@ -80,6 +105,11 @@ class PosteriorSample(CentralMechanism):
         """Gaussian measurements compose exactly."""
         return "exact"
 
+    def scheme(self, spec: Spec) -> MomentScheme:
+        """Return the weights of a measurement, with attributes if they take part in it."""
+        share = self.value_share(spec)
+        return joint_moments.scheme(len(spec.domain.axes), len(spec.domain.attributes) if share else 0, share)
+
     def noise_multipliers(self, budget: Budget) -> list[float]:
         """Return σ/Δ of the reference and of each iteration."""
         each = (1 - self.reference_share) / self.iterations
@@ -90,13 +120,14 @@ class PosteriorSample(CentralMechanism):
         neighbours, ledger = self.relation(spec), Ledger()
         for_reference, *multipliers = self.noise_multipliers(budget)
         points = spec.inside(view.points)
-        mixture = fit_reference(
+        reference = fit_reference(
             points, spec, neighbours, noise_multiplier=for_reference, rng=rng, ledger=ledger
         )
-        observations = spec.observations(points)
-        transcript: list[dict[str, Any]] = [{"reference": mixture_values(mixture)}]
+        observations = self.observations(points, view, spec)
+        transcript: list[dict[str, Any]] = [{"reference": mixture_values(reference)}]
+        model = self.with_shares(reference, spec)
         for number, noise_multiplier in enumerate(multipliers):
-            about = mixture
+            about = model
             released = joint_moments.measure_moments(
                 observations,
                 about,
@@ -105,31 +136,33 @@ class PosteriorSample(CentralMechanism):
                 source=rng.noise,
                 ledger=ledger,
                 label="joint moments",
+                attribute_share=self.value_share(spec),
             )
-            mixture = m_step(about, released, spec, neighbours)
-            transcript.append(
-                {
-                    "iteration": number,
-                    "counts": released.counts.tolist(),
-                    "sums": released.sums.tolist(),
-                    "squares": released.squares.tolist(),
-                }
-            )
+            model = m_step(about, released, spec, neighbours)
+            transcript.append({"iteration": number, **released.entry()})
         belief = NoisyPosterior(about, released, spec)
         transcript.append({"intervals": belief.intervals(rng.search)})
-        transcript += [{"draw": mixture_values(each)} for each in belief.draws(self.samples, rng.search)]
-        chosen = belief.mean if self.released == "mean" else belief.draws(1, rng.search)[0]
+        transcript += [{"draw": each} for each in belief.draw_values(self.samples, rng.search)]
+        if self.released == "mean":
+            chosen, shares = belief.mean, belief.mean_shares
+        else:
+            chosen, (shares,) = belief.draws(1, rng.search)[0], belief.draw_shares(1, rng.search)
         spent = claim(ledger.events, budget, "exact")
-        return Release(chosen, ledger.events, spent, transcript, notes=belief.notes())
+        return Release(chosen, ledger.events, spent, transcript, notes=belief.notes(), shares=shares)
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyPosterior:
     """The posterior given measured moments, in the coordinates of the components of the previous mixture."""
 
-    about: Mixture
+    previous: Mixture | MixedMixture
     released: MomentMeasurement
     spec: Spec
+
+    @property
+    def about(self) -> Mixture:
+        """The previous mixture over the coordinates."""
+        return self.previous.gaussians if isinstance(self.previous, MixedMixture) else self.previous
 
     @property
     def density_prior(self) -> ConjugatePrior:
@@ -168,6 +201,57 @@ class NoisyPosterior:
             return []
         drawn = self._draw(count, rng)
         return [self._mixture(*each) for each in zip(*drawn, strict=True)]
+
+    @property
+    def mean_shares(self) -> dict[str, np.ndarray]:
+        """The posterior mean of the shares of each attribute, (K, V); empty if attributes take no part."""
+        return {
+            name: each / each.sum(axis=1, keepdims=True)
+            for name, each in self._concentrations(np.zeros(()), self.released.value_deviation).items()
+        }
+
+    def draw_shares(self, count: int, rng: np.random.Generator) -> list[dict[str, np.ndarray]]:
+        """Draw the shares of each attribute: first the exact counts, then shares given them."""
+        drawn = []
+        for _ in range(count):
+            table = self.released.values
+            shifts = (
+                np.zeros(())
+                if table is None
+                else simulate_counts(table.shape, self.released.value_deviation, rng)
+            )
+            own = self._concentrations(shifts, 1.0)
+            drawn.append({name: draw_distributions(each, rng) for name, each in own.items()})
+        return drawn
+
+    def draw_values(self, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
+        """Draw parameters as plain values, for a transcript; with the shares of attributes that take part."""
+        mixtures = self.draws(count, rng)
+        tables = self.draw_shares(count, rng)
+        return [
+            mixture_values(mixture)
+            | ({"shares": {name: each.tolist() for name, each in shares.items()}} if shares else {})
+            for mixture, shares in zip(mixtures, tables, strict=True)
+        ]
+
+    def _concentrations(self, shifts: np.ndarray, strength: float) -> dict[str, np.ndarray]:
+        """Return the Dirichlet parameters of each attribute, (K, V), given the measured counts plus `shifts`.
+
+        The prior is centred at the previous shares, and is worth `strength` records per component, at least one.
+        """
+        if not isinstance(self.previous, MixedMixture):
+            return {}
+        assert self.released.values is not None
+        table, ends = (
+            self.released.values + shifts,
+            np.cumsum([s.shape[1] for s in self.previous.shares.values()]),
+        )
+        return {
+            name: share_concentration(counts, old, max(1.0, strength))
+            for (name, old), counts in zip(
+                self.previous.shares.items(), np.split(table, ends[:-1], axis=1), strict=True
+            )
+        }
 
     def intervals(self, rng: np.random.Generator) -> list[dict[str, Any]]:
         """Return the 95 % credible interval of each mean on each axis, in normalised coordinates."""

@@ -174,8 +174,7 @@ class LocalMechanism(Mechanism):
 
     def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Fit a mixture to the answers, and estimate the shares of the attributes' values, also in each component."""
-        if not len(view):
-            raise UserError(f"{spec.domain.dataset}: there are no reports, so no mixture can be fitted.")
+        check_not_empty(view, spec)
         plan = self.plan(spec, budget)
         own = {
             name: values for name, values in view.columns.items() if not name.startswith(attributes.PREFIX)
@@ -199,6 +198,12 @@ class LocalMechanism(Mechanism):
                 self.responsibilities(answers, fitted.mixture, spec, plan),
             ),
         )
+
+
+def check_not_empty(view: Reports, spec: Spec) -> None:
+    """Refuse a file without reports. Their number is public."""
+    if not len(view):
+        raise UserError(f"{spec.domain.dataset}: there are no reports, so no mixture can be fitted.")
 
 
 def expected_units(domain: Domain) -> int:

@@ -20,6 +20,11 @@ of them. No cell is smaller than the resolution.
 Number of components. Noise hides structure, and too many components fit the noise. So 1, 2, 4, ... up to the requested
 number are fitted, and Akaike's criterion chooses. It sees only the reports, so it is free.
 
+Without coordinates. The cells are then the combinations of values of the attributes, all of which are public, and a
+record reports its combination through the same channel with all of ε: the same proof. No attribute is reported on its
+own. Latent classes are fitted to the estimated counts (`shared.latent_classes`): this is post-processing. With more
+than MOST_CELLS combinations the mechanism refuses.
+
 When to use it: as a simple local mechanism for comparison, for places in the plane. `tree_response` is better for
 clustered records. Above three coordinates a grid has hardly more than one cell per side, and above four it is refused:
 on six coordinates it was worse than the uniform density at ε = 1.
@@ -27,22 +32,25 @@ on six coordinates it was worse than the uniform density at ε = 1.
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field
 
 from privmix.errors import MechanismFailure
-from privmix.mechanisms.base import Spec, mechanism_dataclass
+from privmix.mechanisms.base import Randomness, Records, Release, Reports, Spec, mechanism_dataclass
 from privmix.mechanisms.local.base import (
     CoordinateReports,
     LocalMechanism,
     Plan,
+    check_not_empty,
     decode_reports,
     responses_per_person,
 )
+from privmix.mechanisms.shared.latent_classes import find_cells, parameters, table_shape
 from privmix.mechanisms.shared.partitions import Grid, cubic_grid
 from privmix.mechanisms.shared.report_likelihoods import (
     cell_shares,
@@ -50,11 +58,14 @@ from privmix.mechanisms.shared.report_likelihoods import (
     spread_points,
 )
 from privmix.mechanisms.shared.synopsis import Synopsis
+from privmix.mixture.mixed_em import MixedFit
 from privmix.mixture.model import FitResult, Mixture
+from privmix.privacy.accounting import Budget
 from privmix.privacy.ledger import Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.oracles import BY_NAME, Oracle, small_for
 
+AnyFit = TypeVar("AnyFit", FitResult, MixedFit)
 NOISE = 0.8
 MOST_CELLS = 2**16
 MOST_DIMENSIONS = 4
@@ -79,10 +90,31 @@ class OracleSynopsis(Synopsis):
         """Return Akaike's criterion (1974) for the effective number of records."""
         return self.effective_records * fit.log_likelihood - fit.mixture.n_parameters()
 
+    def class_criterion(self, fit: MixedFit, spec: Spec) -> float:
+        """Return the same criterion for latent classes."""
+        number = parameters(fit.mixture.n_components, spec.domain)
+        return self.effective_records * fit.log_likelihood - number
+
 
 def component_numbers(most: int) -> list[int]:
     """Return the numbers of components to try: 1, 2, 4, ... and `most`."""
     return [*(2**power for power in range(most.bit_length()) if 2**power < most), most]
+
+
+def _best_number(
+    fit: Callable[[Spec], tuple[AnyFit, list[str]]], criterion: Callable[[AnyFit], float], spec: Spec
+) -> tuple[AnyFit, list[str]]:
+    """Return the fit with the number of components that the reports support, and its notes."""
+    if spec.candidates:
+        return fit(spec)
+    found = [fit(spec.with_components(number)) for number in component_numbers(spec.n_components)]
+    best, notes = max(found, key=lambda each: criterion(each[0]))
+    used = best.mixture.n_components
+    if used < spec.n_components:
+        notes.append(
+            f"Because of the noise, the reports support {used} of the {spec.n_components} requested components."
+        )
+    return best, notes
 
 
 @functools.cache
@@ -104,6 +136,7 @@ class RandomizedResponse(LocalMechanism):
     """`oracle`: how a record reports its cell; `searches`: restarts of the fit, which cost no privacy."""
 
     max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
+    min_coordinates: ClassVar[int] = 0
 
     oracle: Literal["auto", "grr", "oue", "olh", "subset", "hadamard"] = "auto"
     searches: Annotated[int, Field(ge=1, le=1000)] = 2
@@ -112,9 +145,19 @@ class RandomizedResponse(LocalMechanism):
         """Return the number of reports that tells most."""
         return responses_per_person(epsilon, limit)
 
-    def channel(self, spec: Spec, plan: Plan) -> tuple[Grid, Oracle]:
-        """Return the public grid and the oracle that asks for its cells."""
+    def plan(self, spec: Spec, budget: Budget) -> Plan:
+        """Return the budget of each report. Without coordinates, all of it is for the combination of values."""
+        plan = super().plan(spec, budget)
+        if spec.domain.axes:
+            return plan
+        each = Budget(budget.epsilon / plan.per_person, budget.delta / plan.per_person)
+        return replace(plan, budget=each, attribute_epsilon=0.0)
+
+    def channel(self, spec: Spec, plan: Plan) -> tuple[Grid | None, Oracle]:
+        """Return the public grid, or None without coordinates, and the oracle that asks for its cells."""
         domain = spec.domain
+        if not domain.axes:
+            return None, self.oracle_of(math.prod(table_shape(domain, MOST_CELLS)), plan)
         if len(domain.axes) > MOST_DIMENSIONS:
             raise MechanismFailure(
                 f"randomized_response works for up to {MOST_DIMENSIONS} coordinates, but {domain.dataset} has "
@@ -125,11 +168,25 @@ class RandomizedResponse(LocalMechanism):
         grid = cubic_grid(domain.lower, domain.upper, _cells(self, max(2, int(finest)), plan))
         return grid, self.oracle_of(grid.cells, plan)
 
+    def answer_parts(
+        self, parts: Iterable[Records], spec: Spec, plan: Plan, source: NoiseSource, folder: Path | None
+    ) -> Iterator[tuple[CoordinateReports, Ledger]]:
+        """Yield the answers of all records, part by part."""
+        if spec.domain.axes:
+            yield from super().answer_parts(parts, spec, plan, source, folder)
+            return
+        _, oracle = self.channel(spec, plan)
+        for records in parts:
+            ledger, cells = Ledger(), find_cells(records.codes, spec.domain)
+            reports = oracle.perturb(cells, source=source, ledger=ledger, label="cell")
+            yield CoordinateReports({"cell": reports}), ledger
+
     def answer(
         self, points: np.ndarray, spec: Spec, plan: Plan, source: NoiseSource, ledger: Ledger
     ) -> CoordinateReports:
         """Return one report for each record."""
         grid, oracle = self.channel(spec, plan)
+        assert grid is not None
         return CoordinateReports(
             {"cell": oracle.perturb(grid.locate(points), source=source, ledger=ledger, label="cell")}
         )
@@ -139,26 +196,32 @@ class RandomizedResponse(LocalMechanism):
     ) -> FitResult:
         """Fit a mixture to the estimated shares of the cells, with no more components than they support."""
         synopsis = self.synopsis(answers, spec, plan)
-        if spec.candidates:
-            fit, notes = synopsis.fit(spec, rng=rng, searches=self.searches)
-            return replace(fit, notes=tuple(notes))
-        found = [
-            synopsis.fit(spec.with_components(number), rng=rng, searches=self.searches)
-            for number in component_numbers(spec.n_components)
-        ]
-        fit, notes = max(found, key=lambda each: synopsis.criterion(each[0]))
-        used = fit.mixture.n_components
-        if used < spec.n_components:
-            notes.append(
-                f"Because of the noise, the reports support {used} of the {spec.n_components} requested components."
-            )
+        fit, notes = _best_number(
+            lambda own: synopsis.fit(own, rng=rng, searches=self.searches), synopsis.criterion, spec
+        )
         return replace(fit, notes=tuple(notes))
+
+    def fit(self, view: Reports, spec: Spec, budget: Budget, rng: Randomness) -> Release:
+        """Fit a mixture to the answers, or latent classes without coordinates."""
+        if spec.domain.axes:
+            return super().fit(view, spec, budget, rng)
+        check_not_empty(view, spec)
+        plan = self.plan(spec, budget)
+        synopsis = self.synopsis(CoordinateReports(view.columns, view.asked), spec, plan)
+        fit, notes = _best_number(
+            lambda own: synopsis.fit_classes(own, rng=rng.search, searches=self.searches),
+            lambda fit: synopsis.class_criterion(fit, spec),
+            spec,
+        )
+        notes += self.remarks(view.events, spec, plan)
+        return Release(fit.mixture.gaussians, view.events, view.claim, notes=notes, shares=fit.mixture.shares)
 
     def responsibilities(
         self, answers: CoordinateReports, mixture: Mixture, spec: Spec, plan: Plan
     ) -> Iterator[np.ndarray]:
         """Yield P(component | report) through the oracle."""
         grid, oracle = self.channel(spec, plan)
+        assert grid is not None
         known = cell_shares(grid.locate(spread_points(mixture, spec)), mixture, oracle)
         reports = decode_reports(answers.columns["cell"], oracle.report)
         yield from oracle_responsibilities(oracle, reports, known, mixture.weights)
@@ -166,7 +229,8 @@ class RandomizedResponse(LocalMechanism):
     def synopsis(self, answers: CoordinateReports, spec: Spec, plan: Plan) -> "OracleSynopsis":
         """Return the cells with their unbiased counts of reports."""
         grid, oracle = self.channel(spec, plan)
-        lower, upper = grid.boxes()
+        nowhere = np.empty((oracle.categories, 0))  # combinations of values have no place
+        lower, upper = (nowhere, nowhere) if grid is None else grid.boxes()
         n = len(answers)
         support = oracle.support(decode_reports(answers.columns["cell"], oracle.report))
         return OracleSynopsis(

@@ -300,6 +300,7 @@ SMALLEST = 1e-300  # keeps divisors away from zero
 # Part of a component's shares that is spread evenly: this times the deviation of a share, and at least
 BLUR, LEAST_SHARE = 0.1, 1e-3
 AnyModel = TypeVar("AnyModel", Mixture, MixedMixture)
+EitherModel = TypeVar("EitherModel", Mixture, MixedMixture, Model)  # also if public values decide at run time
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,8 +384,13 @@ def _average(mixtures: Sequence[Mixture], spec: Spec, shares: Sequence[float] | 
 
 
 def m_step(
-    mixture: AnyModel, released: MomentMeasurement, spec: Spec, neighbours: Neighbours, *, hold: bool = False
-) -> AnyModel:
+    mixture: EitherModel,
+    released: MomentMeasurement,
+    spec: Spec,
+    neighbours: Neighbours,
+    *,
+    hold: bool = False,
+) -> EitherModel:
     """Compute the M-step from measured moments, and from measured counts of values if the mixture has attributes."""
     if isinstance(mixture, MixedMixture):
         return MixedMixture(

@@ -101,15 +101,18 @@ def build(run: RunResults, results: Results) -> AnswerSection:
 
 def describe_left_out(run: RunResults, dataset: str) -> str | None:
     """Describe in one sentence which mechanisms are not run on a dataset; None if all are run."""
+    number = len(run.entries[dataset].coordinates)
     limits: dict[int, list[str]] = {}
     for each in run.left_out_of(dataset):
-        limits.setdefault(each.max_coordinates, []).append(each.mechanism)
+        limits.setdefault(each.max_coordinates or number, []).append(each.mechanism)
     if not limits:
         return None
+    if not number:
+        names = listing([each.mechanism for each in run.left_out_of(dataset)])
+        return f"These mechanisms did not run, because they need coordinates and {dataset} has none: {names}."
     groups = [
         f"{listing(names)} (at most {count(most, 'coordinate')})" for most, names in sorted(limits.items())
     ]
-    number = len(run.entries[dataset].coordinates)
     return f"These mechanisms did not run, because {dataset} has {number} coordinates: {'; '.join(groups)}."
 
 
@@ -220,11 +223,17 @@ def _ceiling(run: RunResults, results: Results, best: Outcome) -> float | None:
     return auc_ceiling(results, best) if run.limits_average(best.dataset) else None
 
 
+def _handled(run: RunResults, dataset: str) -> str:
+    """Name what a mechanism must handle to run on a dataset."""
+    number = len(run.entries[dataset].coordinates)
+    return count(number, "coordinate") if number else "records without coordinates"
+
+
 def _no_answer(
     run: RunResults, dataset: str, trust: str, epsilon: float, tried: list[Outcome], left_out: list[LeftOut]
 ) -> Answer:
-    number = len(run.entries[dataset].coordinates)
-    advice = Advice("no result", f"Add a {trust} mechanism that can handle {count(number, 'coordinate')}.")
+    handled = _handled(run, dataset)
+    advice = Advice("no result", f"Add a {trust} mechanism that can handle {handled}.")
     if tried:
         advice = Advice("no result", "See the reason under “Results”.")
     if len(tried) == 1:
@@ -232,7 +241,7 @@ def _no_answer(
     elif tried:
         headline = f"None of the {len(tried)} {trust} mechanisms has a result at ε = {plain(epsilon)}."
     elif left_out:
-        headline = f"No {trust} mechanism of this run can handle {count(number, 'coordinate')}."
+        headline = f"No {trust} mechanism of this run can handle {handled}."
     else:
         headline = f"No {trust} mechanism was run on this dataset."
     return Answer(dataset, trust, epsilon, None, "none", headline, advice)
@@ -246,8 +255,7 @@ def _place(
     failed = tried - measured
     reasons = [f"{failed} failed"] if failed else []
     if left_out:
-        number = count(len(run.entries[best.dataset].coordinates), "coordinate")
-        reasons.append(f"{len(left_out)} cannot handle {number}")
+        reasons.append(f"{len(left_out)} cannot handle {_handled(run, best.dataset)}")
     others = f" ({', '.join(reasons)})" if reasons else ""
     if measured == 1:
         return f"the only {best.trust} mechanism{' that ran' if reasons else ''}{others}"

@@ -138,7 +138,7 @@ def build(run: RunResults, results: Results) -> ModelsSection:
             model_pictures(
                 results, name, run.of(name), looks, material, reference, utility_gain(run, results, name)
             )
-            if material
+            if material and material.domain.axes
             else None
         )
         person = run.worst_person(name)
