@@ -181,3 +181,21 @@ def test_privmix_release_refuses_it_by_name(ward):
     with pytest.raises((SystemExit, UserError), match=problem):
         cli.main(["release", "ward", "--mechanism", "own", "--epsilon", "1"])
     assert not Path("releases").exists()
+
+
+def test_the_rates_say_what_they_count(ward, monkeypatch):
+    assert {each.counted for each in run(monkeypatch, "k_anonymous").attacks} == {"people"}
+    frame = pd.read_csv("ward.csv").assign(who=lambda rows: np.arange(len(rows)) // 3)
+    frame.to_csv("ward.csv", index=False)
+    who = {"name": "who", "type": "identifier", "description": "d"}
+    entry = {**ENTRY, "columns": [*ENTRY["columns"], who], "privacy": {"person_column": "who"}}
+    Path("data/catalog/ward.yaml").write_text(yaml.safe_dump(entry))
+    for method, linked in (("pseudonymised", "people"), ("k_anonymous", "rows")):
+        file = run(monkeypatch, method)
+        assert {each.counted for each in file.attacks if each.kind == "linkage"} == {linked}
+        assert {each.counted for each in file.attacks if each.kind == "homogeneity"} == {"rows"}
+    asked = run(monkeypatch, "noisy_answers").attacks
+    assert {each.counted for each in asked if each.kind == "averaging"} == {"questions"}
+    assert {each.counted for each in run(monkeypatch, "rounded").attacks if each.kind == "membership"} == {
+        "people"
+    }

@@ -19,7 +19,8 @@ class NaiveAttack(Artefact):
 
     kind: Kind
     attack: str  # a plain name, such as "linkage by 2 known facts"
-    people: int = 0  # attacked
+    counted: Literal["people", "rows", "questions"] = "people"  # what the rates are shares of
+    people: int = 0  # attacked, or rows or questions
     population: int = 0  # in the table
     rate: float | None = None
     low: float | None = None

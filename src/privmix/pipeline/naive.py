@@ -13,7 +13,7 @@ from privmix.naive.base import NaiveRelease
 from privmix.naive.k_anonymity import KAnonymous
 from privmix.naive.pseudonymised import Pseudonymised
 from privmix.naive.records import Records
-from privmix.naive.statistics import NoisyAnswers, Rounded, Suppressed
+from privmix.naive.statistics import NoisyAnswers, Rounded, Suppressed, count_table
 
 MOST_PEOPLE = 4000  # of a reconstruction from a table
 POLLED = 200  # people of a reconstruction from answers
@@ -47,10 +47,21 @@ def attack_release(
 ) -> list[NaiveAttack]:
     """Run every attack that applies to a release."""
     if isinstance(release, Pseudonymised | KAnonymous):
-        return list(_attack_rows(release, table, records, rng))
-    if isinstance(release, NoisyAnswers):
-        return list(_attack_answers(release, records, rng))
-    return list(_attack_statistics(release, table, records, rng))
+        found = _attack_rows(release, table, records, rng)
+    elif isinstance(release, NoisyAnswers):
+        found = _attack_answers(release, records, rng)
+    else:
+        found = _attack_statistics(release, table, records, rng)
+    alone = len(np.unique(records.persons)) == len(records)
+    named = isinstance(release, Pseudonymised)  # its rows show who belongs together
+    return [each.model_copy(update={"counted": _counted(each.kind, alone, named)}) for each in found]
+
+
+def _counted(kind: Kind, alone: bool, named: bool) -> str:
+    """Return what the rates of an attack are shares of. `alone`: whether each row is another person."""
+    if kind == "averaging":
+        return "questions"
+    return "people" if alone or kind == "membership" or (kind == "linkage" and named) else "rows"
 
 
 def average_answers(
@@ -101,11 +112,10 @@ def _attack_statistics(
     )
     chosen, others = _two_groups(records, rng)
     counted = release.make_table(chosen, rng)
-    other_table = release.make_table(others, rng)
     names = list(records.roles.quasi_identifiers)
     _, _, own = _secret(chosen, value)
     found = reconstruction.attack_by_table(
-        chosen.binned[names], counted, column, value, own, (others.binned[names], other_table)
+        chosen.binned[names], counted, column, value, own, (others.binned[names], count_table(others))
     )
     yield from _written("reconstruction", [found])
     yield _membership(records, release, rng)
