@@ -21,7 +21,7 @@ LAYERS = (
     ("pipeline", "estimator_input"),
     ("release",),
     ("report",),
-    ("evaluate", "attacks", "audit"),
+    ("evaluate", "attacks", "audit", "naive"),
     ("mechanisms",),
     ("privacy", "mixture"),
     ("clean",),

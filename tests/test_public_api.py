@@ -17,7 +17,14 @@ import privmix
 from privmix.attacks import auc_ceiling, membership_attack
 
 ROOT = Path(__file__).parents[1]
-NAMESPACES = ("privmix", "privmix.privacy", "privmix.audit", "privmix.attacks", "privmix.catalog")
+NAMESPACES = (
+    "privmix",
+    "privmix.privacy",
+    "privmix.audit",
+    "privmix.attacks",
+    "privmix.naive",
+    "privmix.catalog",
+)
 
 
 @pytest.mark.parametrize("name", NAMESPACES)

@@ -29,6 +29,8 @@ privmix.audit            audit your own mechanism: a function and a claim in, a 
 privmix.attacks          membership attacks on a density, and the limits that ε sets them
 privmix.catalog          catalog entries: the public description of a dataset
 
+`privmix.naive.k_anonymity` is public too, after `import privmix.naive`: k, l and t of any table.
+
 Everything else may change between versions. Each name loads on first use.
 """
 

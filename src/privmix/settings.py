@@ -29,6 +29,21 @@ class MechanismSettings(BaseModel):
         return dict(self.model_extra or {})
 
 
+class NaiveReleaseSettings(BaseModel):
+    """A release without a guarantee to attack: its `method` and the parameters of that method."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    method: str = Field(
+        description="pseudonymised, k_anonymous, exact_statistics, rounded, suppressed or noisy_answers."
+    )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The method's parameters; the method itself validates them."""
+        return dict(self.model_extra or {})
+
+
 class EvaluationSettings(SettingsModel):
     """Settings of the attacks on fitted models."""
 
@@ -164,11 +179,16 @@ class Settings(SettingsModel):
         "synthetic rows; mechanisms then fit more components, and noisy_moments counts each column) or clusters (cost "
         "of k-means centres, NICV).",
     )
+    naive_releases: dict[str, NaiveReleaseSettings] = Field(
+        default={},
+        description="Releases that people make instead of a private model, to attack on every dataset with roles. "
+        "`id: null` removes one.",
+    )
     evaluation: EvaluationSettings = EvaluationSettings()
     audit: AuditSettings = AuditSettings()
     release: ReleaseSettings = ReleaseSettings()
 
-    @field_validator("mechanisms", mode="before")
+    @field_validator("mechanisms", "naive_releases", mode="before")
     @classmethod
     def _drop_null_mechanisms(cls, value: Any) -> Any:
         if isinstance(value, dict):

@@ -8,6 +8,7 @@ from privmix.attacks.limits import (
     auc_ceiling,
     gaussian_auc_ceiling,
     gaussian_tpr_ceiling,
+    guess_ceiling,
     swap_auc_ceiling,
     tpr_ceiling,
 )
@@ -56,3 +57,13 @@ def test_a_gaussian_claim_allows_less_than_the_region_around_it():
     x = np.linspace(1e-6, 1 - 1e-6, 999)
     assert (gaussian_tpr_ceiling(x, mu) <= tpr_ceiling(x, epsilon, delta) + 1e-12).all()
     assert (gaussian_tpr_ceiling(x, mu) > tpr_ceiling(x, epsilon, delta / 2)).any()
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.0), (1.0, 0.0), (1.0, 0.05), (3.0, 1e-6)])
+@pytest.mark.parametrize("base_rate", [0.29, 0.5, 0.8])
+def test_the_ceiling_of_guesses_is_the_best_point_of_the_region(
+    base_rate: float, epsilon: float, delta: float
+):
+    fpr = np.linspace(0, 1, 100_001)
+    right = base_rate * (1 - fpr) + (1 - base_rate) * tpr_ceiling(fpr, epsilon, delta)
+    assert guess_ceiling(base_rate, epsilon, delta) == pytest.approx(right.max(), abs=1e-5)

@@ -2,7 +2,10 @@
 
 import pytest
 
-NAMES = ["breast_cancer", "breast_cancer_30", "checkins", "gowalla", "mpls_stops", "nafld", "odd"]
+NAMES = [
+    "breast_cancer", "breast_cancer_30", "checkins", "covid_testing", "gowalla", "movielens", "mpls_stops", "nafld",
+    "odd",
+]  # fmt: skip
 
 
 def shown(page) -> list[str]:
@@ -83,7 +86,7 @@ def test_typing_finds_datasets_and_the_url_keeps_the_search(visit, catalog):
     page.get_by_role("searchbox").click()
     page.keyboard.type("POLICE race")
     assert shown(page) == ["mpls_stops"]
-    assert page.get_by_role("status").inner_text() == "1 of 7 datasets"
+    assert page.get_by_role("status").inner_text() == "1 of 9 datasets"
     address = page.url
     page.goto("about:blank")
     page.goto(address)
@@ -108,7 +111,8 @@ def test_choices_narrow_the_list_and_are_restored(visit, catalog):
     page = visit(catalog).page
     page.get_by_label("Visibility", exact=True).select_option("public")
     page.get_by_label("Source", exact=True).select_option("Python package")
-    assert shown(page) == ["breast_cancer", "breast_cancer_30", "mpls_stops", "nafld"]
+    public = ["breast_cancer", "breast_cancer_30", "covid_testing", "movielens", "mpls_stops", "nafld"]
+    assert shown(page) == public
     again = visit(catalog, page.url[page.url.index("#") :]).page
     assert shown(again) == shown(page)
     assert again.get_by_label("Visibility", exact=True).input_value() == "public"

@@ -8,6 +8,7 @@ import pytest
 from privmix.catalog import synthetic
 from privmix.catalog.entry import Entry, load_entry
 from privmix.catalog.sources import package_table
+from privmix.clean import ENTRY_SECTIONS
 
 FOLDER = Path(__file__).parents[2] / "data" / "catalog"
 ENTRIES = [load_entry(path) for path in sorted(FOLDER.glob("*.yaml"))]
@@ -23,7 +24,9 @@ def named(entry: Entry) -> str:
 
 def test_the_catalog_has_its_datasets():
     names = [entry.name for entry in ENTRIES]
-    assert names == ["breast_cancer", "breast_cancer_30", "checkins", "gowalla", "mpls_stops", "nafld"]
+    assert names == [
+        "breast_cancer", "breast_cancer_30", "checkins", "covid_testing", "gowalla", "movielens", "mpls_stops", "nafld",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=named)
@@ -65,6 +68,33 @@ def test_the_public_bounds_are_not_the_extremes_of_the_data_and_hold_them(name: 
         assert found - {None} <= set(column.values), column.name
         assert None not in found or column.missing is not None, column.name
     assert table.num_rows == entry.expected.rows
+
+
+@pytest.mark.parametrize("name", ["covid_testing", "movielens", "mpls_stops"])
+def test_roles_are_in_the_data_and_their_values_are_public(name: str):
+    entry = the(name)
+    table = package_table(entry.source)
+    assert table.num_rows == entry.expected.rows
+    for column in map(entry.column, entry.roles.columns):
+        if column.type in ("category", "ordinal"):
+            found = {
+                f"{each:g}" if column.name == "rating" else each for each in table[column.name].to_pylist()
+            }
+            assert found - {None} <= set(column.values), column.name
+        else:
+            values = table[column.name].to_numpy()
+            inside = (values >= column.lower) & (values <= column.upper)
+            assert inside.mean() > 0.999, column.name
+    if entry.privacy.person_column:
+        people = set(table[entry.privacy.person_column].to_pylist())
+        assert len(people) == entry.expected.persons
+
+
+def test_roles_are_no_part_of_what_cleaning_reads():
+    entry = the("mpls_stops")
+    other = entry.model_copy(update={"roles": None})
+    assert other.digest(*ENTRY_SECTIONS) == entry.digest(*ENTRY_SECTIONS)
+    assert other.digest("roles") != entry.digest("roles")
 
 
 def test_geographic_resolutions_match_their_descriptions():

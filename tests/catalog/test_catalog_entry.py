@@ -128,6 +128,60 @@ def test_a_mistake_is_one_sentence_with_place_and_remedy(tmp_path: Path, old: st
     assert expected in complaint(put(tmp_path, ENTRY.replace(old, new, 1)))
 
 
+ROLES = (
+    ENTRY
+    + """\
+  - {name: day, type: integer, description: d, lower: 1, upper: 7, bound_reason: a week}
+  - {name: who, type: identifier, description: d}
+roles: {quasi_identifiers: [x, day], sensitive: [sick], bins: {x: 10, day: 7}}
+"""
+)
+ROLES = ROLES.replace("coordinates: [x]\nattributes: [sick]\n", "") + "coordinates: [x]\n"
+
+
+def test_roles_say_what_an_attacker_knows_and_wants_to_know(tmp_path: Path):
+    roles = load_entry(put(tmp_path, ROLES)).roles
+    assert roles.columns == ("x", "day", "sick")
+    assert roles.bins == {"x": 10, "day": 7}
+    assert load_entry(put(tmp_path)).roles is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "sensitive: [sick]",
+            "sensitive: [sick, x]",
+            "'x' is in roles.quasi_identifiers and in roles.sensitive",
+        ),
+        (
+            "[x, day]",
+            "[x, day, age]",
+            "roles.quasi_identifiers names 'age', which is not a column of type number",
+        ),
+        (
+            "[x, day]",
+            "[x, day, who]",
+            "roles.quasi_identifiers names 'who', which is not a column of type number",
+        ),
+        ("[x, day]", "[x, day, x]", "roles.quasi_identifiers names a column twice"),
+        ("{x: 10, day: 7}", "{day: 7}", "roles.bins needs a number of bins for 'x', a column of type number"),
+        (
+            "day: 7}",
+            "day: 8}",
+            "roles.bins: 'day' has 7 whole numbers between its bounds; use at most as many bins",
+        ),
+        ("day: 7}", "day: 7, sick: 2}", "roles.bins names 'sick', which is not a role of type number"),
+        ("{x: 10,", "{x: 1,", "roles.bins.x = 1"),
+        ("sensitive: [sick]", "sensitive: []", "roles.sensitive"),
+        ("sensitive:", "sensitiv:", "unknown key 'roles.sensitiv'; did you mean 'sensitive'?"),
+    ],
+)
+def test_a_mistake_in_roles_is_one_sentence(tmp_path: Path, old: str, new: str, expected: str):
+    assert old in ROLES
+    assert expected in complaint(put(tmp_path, ROLES.replace(old, new, 1)))
+
+
 def test_a_boolean_in_a_list_of_words_is_explained(tmp_path: Path):
     assert "quote the value" in complaint(put(tmp_path, ENTRY.replace('["yes", "no"]', "[yes, no]")))
 

@@ -82,7 +82,7 @@ def test_help_imports_no_heavy_module():
     assert done.stdout.strip() == "set()"
 
 
-@pytest.mark.parametrize("stage", ["download", "clean", "privatise", "fit", "evaluate", "audit"])
+@pytest.mark.parametrize("stage", ["download", "clean", "privatise", "fit", "evaluate", "naive", "audit"])
 def test_no_stage_of_a_sweep_imports_rich(stage):
     code = f"import sys, privmix.pipeline.stages.{stage}; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -86,10 +86,11 @@ def test_older_files_of_sensitive_data_are_closed_and_those_of_a_group_stay():
 
 def test_the_patterns_cover_all_files_of_a_job():
     """A new kind of file must be added to the patterns."""
-    patterns = [plan.RAW, plan.CLEAN, plan.PRIVATE, plan.MODEL, plan.SCORES, *plan.BENCHMARKS.values()]
+    patterns = [plan.RAW, plan.CLEAN, plan.PRIVATE, plan.MODEL, plan.SCORES, plan.NAIVE, plan.NAIVE_TABLE]
+    patterns += plan.BENCHMARKS.values()
     of_dataset = [pattern for pattern in patterns if "{dataset}" in pattern]
     for pattern in of_dataset:
-        path = Path(pattern.format(dataset="d", mechanism="m", epsilon="1"))
+        path = Path(pattern.format(dataset="d", mechanism="m", epsilon="1", release="r"))
         assert any(
             each.match(known.format(dataset="d"))
             for each in (path, *path.parents)

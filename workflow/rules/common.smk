@@ -38,6 +38,7 @@ wildcard_constraints:
     dataset="|".join(PLAN.settings.datasets),
     mechanism="|".join(PLAN.mechanisms),
     epsilon=r"[0-9.e+-]+|inf",
+    release="|".join(PLAN.settings.naive_releases) or "-",
 
 
 def entry(wildcards):
@@ -196,6 +197,24 @@ def audit_arguments(wildcards):
         *kinds,
         *("--runs", settings.audit.runs),
         *("--seed", settings.master_seed),
+    ]
+
+
+def naive_arguments(wildcards):
+    """Return the arguments of a release without a guarantee."""
+    asked = PLAN.settings.naive_releases[wildcards.release]
+    return [
+        *("--release", wildcards.release),
+        *("--parameters", compact_json(asked.model_dump())),
+        *("--seed", PLAN.settings.master_seed),
+    ]
+
+
+def all_naive():
+    """Return the attacks on all releases without a guarantee."""
+    return [
+        plan.NAIVE.format(dataset=dataset, release=release)
+        for dataset, release in PLAN.naive_pairs()
     ]
 
 

@@ -2,6 +2,7 @@ rule report:
     input:
         scores=all_scores(),
         audits=all_audits(),
+        naive=all_naive(),
     output:
         html="reports/summary.html",
         csv="reports/results.csv",

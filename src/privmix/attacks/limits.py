@@ -43,6 +43,19 @@ def swap_auc_ceiling(epsilon: float, delta: float, relation: str) -> float:
     return auc_ceiling(*swap_guarantee(epsilon, delta, relation))
 
 
+def guess_ceiling(base_rate: float, epsilon: float, delta: float) -> float:
+    """Compute the highest expected share of right guesses of a yes/no secret under (epsilon, delta)-DP.
+
+    `base_rate` is the share of right guesses of someone who knows everything but the secret and the release. Datasets
+    that differ in the secret must be neighbours. The share q(1 - FA) + (1 - q)(1 - MD) is linear in the errors FA and
+    MD, so it is largest at a corner of the region of Kairouz, Oh, Viswanath (2015, Theorem 2.1): (0, 1 - δ) or both
+    errors (1 - δ)/(1 + e^ε).
+    """
+    base_rate = max(base_rate, 1 - base_rate)
+    corner = 1 - (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
+    return max(base_rate + (1 - base_rate) * delta, corner)
+
+
 def gaussian_tpr_ceiling(fpr: np.ndarray, mu: float) -> np.ndarray:
     """Compute the highest true-positive rate under μ-Gaussian DP, Φ(Φ⁻¹(FPR) + μ) (Dong, Roth, Su 2022, equation 6)."""
     normal = NormalDist()

@@ -86,6 +86,7 @@ class Reader(CatalogModel):
 
 NUMERIC = ("number", "integer", "date", "ordinal")  # types that may be coordinates
 CATEGORICAL = ("category", "boolean", "ordinal")  # types that may be attributes
+BINNED = ("number", "integer", "date")  # types whose roles need public bins
 BOOLEAN = ("false", "true")
 LARGEST_INTEGER = 2**53  # whole numbers up to it are exact as 64-bit floats
 EPOCH = datetime.date(1970, 1, 1)
@@ -267,6 +268,29 @@ class PrivacyUnit(CatalogModel):
         return self.unit == "record" and self.relation == "replace_one"
 
 
+class Roles(CatalogModel):
+    """What an attacker may know about a person, and what this attacker wants to know."""
+
+    quasi_identifiers: tuple[str, ...] = Field(
+        min_length=1, description="Columns that an attacker may know about a person, such as age or a place."
+    )
+    sensitive: tuple[str, ...] = Field(
+        min_length=1, description="Columns that an attacker wants to know, such as a test result."
+    )
+    bins: dict[str, Annotated[int, Field(ge=2)]] = Field(
+        default={},
+        description=(
+            "Number of equal bins between the public bounds, for each role of type number, integer or date. As many "
+            "bins as whole numbers between the bounds keep every whole number apart."
+        ),
+    )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns with a role."""
+        return (*self.quasi_identifiers, *self.sensitive)
+
+
 class ExpectedCounts(CatalogModel):
     """Public counts of the dataset. The raw file is checked against them."""
 
@@ -303,6 +327,10 @@ class Entry(CatalogModel):
         default=None,
         description="Attribute to predict from the other columns; the report tests predictions from synthetic rows.",
     )
+    roles: Roles | None = Field(
+        default=None,
+        description="Quasi-identifiers and sensitive columns, for attacks on other kinds of releases.",
+    )
     privacy: PrivacyUnit = PrivacyUnit()
     expected: ExpectedCounts = ExpectedCounts()
     visibility: Literal["public", "synthetic", "sensitive"] = "sensitive"
@@ -328,6 +356,8 @@ class Entry(CatalogModel):
                 raise ValueError(f"a column is named {name!r}, like a state of a coordinate; rename it")
         if self.outcome is not None and self.outcome not in self.attributes:
             raise ValueError(f"outcome names {self.outcome!r}, which is not in attributes")
+        if self.roles is not None:
+            self._check_roles(self.roles)
         if self.privacy.person_column is not None:
             self._check_references((self.privacy.person_column,), "privacy.person_column", ("identifier",))
         elif self.privacy.unit == "person" or self.isolated:
@@ -348,6 +378,34 @@ class Entry(CatalogModel):
                 "number, and an added row would change the number of all later rows"
             )
         return self
+
+    def _check_roles(self, roles: Roles) -> None:
+        for key, names in (("quasi_identifiers", roles.quasi_identifiers), ("sensitive", roles.sensitive)):
+            self._check_references(names, f"roles.{key}", (*NUMERIC, "category", "boolean"))
+            if len(set(names)) != len(names):
+                raise ValueError(f"roles.{key} names a column twice; keep it once")
+        both = sorted({*roles.quasi_identifiers} & {*roles.sensitive})
+        if both:
+            raise ValueError(
+                f"{both[0]!r} is in roles.quasi_identifiers and in roles.sensitive; keep it in one of them"
+            )
+        binned = [name for name in roles.columns if self.column(name).type in BINNED]
+        for name in binned:
+            if name not in roles.bins:
+                raise ValueError(
+                    f"roles.bins needs a number of bins for {name!r}, a column of type {self.column(name).type}"
+                )
+            lower, upper = self.column(name).bounds
+            if self.column(name).type != "number" and roles.bins[name] > upper - lower + 1:
+                raise ValueError(
+                    f"roles.bins: {name!r} has {upper - lower + 1:g} whole numbers between its bounds; "
+                    "use at most as many bins"
+                )
+        for name in roles.bins:
+            if name not in binned:
+                raise ValueError(
+                    f"roles.bins names {name!r}, which is not a role of type {', '.join(BINNED[:-1])} or {BINNED[-1]}"
+                )
 
     def _check_references(self, names: tuple[str, ...], key: str, kinds: tuple[str, ...]) -> None:
         for name in names:
@@ -512,6 +570,7 @@ SECTION_MODELS: dict[str, type[BaseModel]] = {
     "licence": Licence,
     "reader": Reader,
     "columns": Column,
+    "roles": Roles,
     "privacy": PrivacyUnit,
     "expected": ExpectedCounts,
 }

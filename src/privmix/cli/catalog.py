@@ -176,6 +176,9 @@ def _describe_entry(entry: Entry, path: Path) -> Iterator[Field]:
     yield "Privacy", _privacy(entry)
     yield "", entry.privacy.note
     yield "Attributes", ", ".join(entry.attributes)
+    if entry.roles is not None:
+        yield "Attackers know", ", ".join(entry.roles.quasi_identifiers)
+        yield "Sensitive", ", ".join(entry.roles.sensitive)
     yield "Expected", _expected(entry)
     yield "Isolated", ", ".join(entry.isolated)
     yield "Keywords", ", ".join(entry.keywords)

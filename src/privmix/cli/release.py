@@ -52,6 +52,11 @@ def make(arguments: argparse.Namespace) -> None:
     planned = plan.make_plan(configuration)
     restrict_new_files([planned.entries[arguments.dataset].visibility])
     settings = planned.settings
+    if arguments.mechanism in settings.naive_releases:
+        raise UserError(
+            f"{arguments.mechanism} has no privacy guarantee; it is made only to be attacked. Release a private "
+            f"mechanism, such as {next(name for name, each in planned.mechanisms.items() if each.private)}."
+        )
     if arguments.mechanism not in planned.mechanisms:
         raise UserError(
             f"the configuration has no mechanism {arguments.mechanism!r}; "

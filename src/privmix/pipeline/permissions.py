@@ -21,6 +21,7 @@ OF_DATASET = (
     "data/private/{dataset}",
     "data/models/{dataset}",
     "data/scores/{dataset}",
+    "data/naive/{dataset}",
     "logs/*/{dataset}",
     "logs/*/{dataset}.log",
     "logs/benchmarks/*/{dataset}",

@@ -11,6 +11,7 @@ from privmix.catalog.entry import Entry, find_entry
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism
+from privmix.naive import registry as naive_registry
 from privmix.settings import MechanismSettings, Settings, load_settings
 
 RAW = "data/raw/{dataset}.raw"
@@ -19,6 +20,8 @@ PRIVATE = "data/private/{dataset}/{mechanism}/eps-{epsilon}.parquet"
 MODEL = "data/models/{dataset}/{mechanism}/eps-{epsilon}.json"
 AUDIT = "data/audits/{mechanism}/eps-{epsilon}.json"
 RELEASE = "releases/{dataset}/{mechanism}/eps-{epsilon}"
+NAIVE = "data/naive/{dataset}/{release}/attacks.json"
+NAIVE_TABLE = "data/naive/{dataset}/{release}/table.parquet"
 SCORES = "data/scores/{dataset}/{mechanism}/eps-{epsilon}.parquet"
 # What Snakemake measured of each job, by stage, in the order of the pipeline.
 BENCHMARKS = {
@@ -27,6 +30,7 @@ BENCHMARKS = {
     "privatise": "logs/benchmarks/privatise/{dataset}/{mechanism}/eps-{epsilon}.tsv",
     "fit": "logs/benchmarks/fit/{dataset}/{mechanism}/eps-{epsilon}.tsv",
     "evaluate": "logs/benchmarks/evaluate/{dataset}/{mechanism}/eps-{epsilon}.tsv",
+    "naive": "logs/benchmarks/naive/{dataset}/{release}.tsv",
     "audit": "logs/benchmarks/audit/{mechanism}/eps-{epsilon}.tsv",
 }
 
@@ -76,8 +80,20 @@ class RunPlan:
         """The mechanisms that have no jobs on the dataset, in the order of the configuration."""
         return [mechanism for mechanism in self.mechanisms if not self.can_fit(dataset, mechanism)]
 
+    def naive_pairs(self) -> list[tuple[str, str]]:
+        """The datasets with roles, each with every release without a guarantee."""
+        return [
+            (dataset, release)
+            for dataset in self.settings.datasets
+            if self.entries[dataset].roles is not None
+            for release in self.settings.naive_releases
+        ]
+
     def benchmark_paths(self, stage: str) -> list[str]:
         """The benchmark files of all jobs of a stage, each once."""
+        if stage == "naive":
+            pairs = self.naive_pairs()
+            return [BENCHMARKS[stage].format(dataset=dataset, release=release) for dataset, release in pairs]
         jobs = self.jobs()
         if stage == "privatise":
             jobs = [job for job in jobs if self.mechanisms[job.mechanism].randomises_records]
@@ -130,6 +146,11 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
             for name, chosen in settings.mechanisms.items()
         },
     )
+    for name, asked in settings.naive_releases.items():
+        where = f"configuration: naive_releases.{name}"
+        if name in settings.mechanisms:
+            raise UserError(f"{where}: a mechanism has this id too; choose another id.")
+        naive_registry.build(asked.method, asked.parameters, where=where)
     for dataset in settings.datasets:
         path = planned.local_source(dataset)
         if path is not None and not path.is_file():

@@ -14,6 +14,7 @@ from privmix.artefacts.audit import AuditFile
 from privmix.artefacts.clean import CleanData, read_clean
 from privmix.artefacts.io import compact_json, parse_metadata, read_json, read_table
 from privmix.artefacts.model import ModelFile
+from privmix.artefacts.naive import NaiveFile
 from privmix.artefacts.scores import ScoresInfo
 from privmix.errors import UserError
 from privmix.pipeline import plan
@@ -140,6 +141,26 @@ def read_usage(planned: plan.RunPlan) -> tuple[StageUsage, ...]:
     return tuple(stage for stage in stages if stage.planned)
 
 
+def read_naive(planned: plan.RunPlan, *, incomplete: bool = False) -> tuple[NaiveFile, ...]:
+    """The attacked releases without a guarantee that were made."""
+    found = []
+    for dataset, release in planned.naive_pairs():
+        asked = planned.settings.naive_releases[release]
+        wanted = (dataset, release, asked.method, compact_json(asked.parameters))
+
+        def read(path: Path, wanted: tuple[str, ...] = wanted) -> NaiveFile:
+            file = read_json(path, NaiveFile)
+            if (file.dataset, file.release, file.method, compact_json(file.parameters)) != wanted:
+                raise UserError(
+                    f"{path} is of another dataset, release or configuration; delete it and run again."
+                )
+            return file
+
+        path = Path(plan.NAIVE.format(dataset=dataset, release=release))
+        found.append(read_if_made(read, path, incomplete=incomplete))
+    return tuple(file for file in found if file is not None)
+
+
 def read_run(configuration: Mapping[str, Any], *, incomplete: bool = False) -> RunResults:
     """Everything that a report tells of a run, from whatever files there are."""
     planned = plan.make_plan(dict(configuration))
@@ -154,4 +175,5 @@ def read_run(configuration: Mapping[str, Any], *, incomplete: bool = False) -> R
         audit_code=audit_code_version(defects.load_matrix().method),
         usage=read_usage(planned),
         left_out=list_left_out(planned),
+        naive=read_naive(planned, incomplete=incomplete),
     )

@@ -178,6 +178,10 @@ def role(entry: Entry, column: Column) -> str:
         return "attribute"
     if column.name == entry.privacy.person_column:
         return "person"
+    if entry.roles is not None and column.name in entry.roles.quasi_identifiers:
+        return "quasi-identifier"
+    if entry.roles is not None and column.name in entry.roles.sensitive:
+        return "sensitive"
     return "not used"
 
 

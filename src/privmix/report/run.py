@@ -13,6 +13,7 @@ from privmix.artefacts.audit import AuditFile
 from privmix.artefacts.clean import CleanData, CleanInfo
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.model import ModelFile
+from privmix.artefacts.naive import NaiveFile
 from privmix.artefacts.privacy_statement import Trust, holds_anywhere, randomises_records
 from privmix.artefacts.scores import ScoresInfo
 from privmix.catalog.entry import Entry
@@ -189,6 +190,9 @@ class RunResults:
     audit_code: str  # current version of the audit's code
     usage: tuple[StageUsage, ...] = ()  # of the stages before the report
     left_out: tuple[LeftOut, ...] = ()  # in the order of the configuration
+    naive: tuple[
+        NaiveFile, ...
+    ] = ()  # attacked releases without a guarantee, in the order of the configuration
 
     @property
     def trust(self) -> dict[str, str]:
