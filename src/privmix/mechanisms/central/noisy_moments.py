@@ -220,10 +220,10 @@ class NoisyMoments(CentralMechanism):
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Fit one component, then split, search and refine."""
-        neighbours, whole = self.relation(spec), budget
-        budget, for_marginals = self.split(whole)
-        plan = self.schedule(spec, budget, neighbours)
-        share = equal_shares(0, plan.releases, budget, "exact")
+        neighbours = self.relation(spec)
+        for_moments, for_marginals = self.split(budget)
+        plan = self.schedule(spec, for_moments, neighbours)
+        share = equal_shares(0, plan.releases, for_moments, "exact")
         ledger = Ledger()
         transcript: list[dict[str, Any]] = []
         observations = self.observations(view, spec)
@@ -260,8 +260,8 @@ class NoisyMoments(CentralMechanism):
             transcript.append({"marginals": to_text(table)})
             deviation = for_marginals * marginals.reach(len(columns.sizes), neighbours)
             fitted = marginals.fit_again(fitted, table, columns, deviation, rng.search)
-        spent = claim(ledger.events, whole, "exact")
-        loss = plan.releases * self.loss(spec, plan.n_components, budget, neighbours)
+        spent = claim(ledger.events, budget, "exact")
+        loss = plan.releases * self.loss(spec, plan.n_components, for_moments, neighbours)
         return Release(
             fitted.gaussians,
             ledger.events,
