@@ -27,7 +27,7 @@ OBSERVED = "points, absent = spec.inside(view.points), spec.absent(view)"
 STRETCHED = """low, high = view.points.min(axis=0), view.points.max(axis=0)
         width = spec.domain.upper - spec.domain.lower
         points, absent = spec.domain.lower + (view.points - low) / (high - low) * width, spec.absent(view)"""
-SHARES = 'equal_shares(0, plan.releases, budget, "exact")'
+SHARES = 'equal_shares(0, plan.releases, for_moments, "exact")'
 SPENT = 'spent = claim(ledger.events, budget, "exact")'
 # Without attributes in the clustering, and with them
 PASSES = (
