@@ -127,3 +127,15 @@ def test_few_questions_are_a_sentence():
     server = NoisyAnswers(scale=5).open_server(rng(), cached=False)
     found = attack_by_averaging(server, questions(3), differencing.repeat)
     assert found == NotMeasured("averaging", "This attack needs at least 20 questions; there are 3.")
+
+
+@pytest.mark.parametrize(("people", "found"), [(13, 1.0), (12, 0.0)])
+def test_a_rounded_count_next_to_a_border_gives_people_away(people, found):
+    """With 13 people who have the secret, one less changes the rounded count; with 12 it does not."""
+    secrets = np.repeat([1.0, 0.0], [people, 27])
+
+    def publish(values):
+        return float(np.floor(values.sum() / 5 + 0.5) * 5 / len(values))
+
+    done = attack_by_differencing(secrets, publish, 0.25, np.random.default_rng(1))
+    assert done.rate == pytest.approx((27 + found * people) / (27 + people))

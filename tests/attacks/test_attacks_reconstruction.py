@@ -14,6 +14,7 @@ from privmix.attacks.reconstruction import (
     attack_by_subsets,
     attack_by_table,
     count_secrets,
+    fill_by_subtraction,
     random_subsets,
     solve,
 )
@@ -209,3 +210,17 @@ class AnyAges:
 
     def fits(self, ages: list[int]) -> bool:
         return True
+
+
+def test_a_single_missing_count_follows_by_subtraction():
+    table = pd.DataFrame(
+        [
+            ("a", "people", "people", 50), ("a", "sick", "no", 48), ("a", "sick", "yes", None),
+            ("b", "people", "people", 9), ("b", "sick", "no", None), ("b", "sick", "yes", None),
+            ("c", "people", "people", None), ("c", "sick", "no", 7), ("c", "sick", "yes", None),
+        ],
+        columns=["ward", "column", "value", "count"],
+    )  # fmt: skip
+    found = fill_by_subtraction(table)["count"]
+    assert found[2] == 2
+    assert found.drop(2).equals(table["count"].drop(2)), "two missing counts, or no total, say nothing"

@@ -14,7 +14,7 @@ Kind = Literal[
 class NaiveAttack(Artefact):
     """The success of one attack, or the reason why it was not measured. Rates are shares of the attacked people.
 
-    For membership the rate is the AUC of the better statistic, and the baseline is 1/2.
+    For membership the rate is the AUC of the likelihood ratio, and the baseline is 1/2.
     """
 
     kind: Kind

@@ -40,8 +40,9 @@ def attack_by_differencing(
 ) -> Result:
     """Find single values from the published mean with and without each of some people.
 
-    `publish` makes the published mean from exact values: exactly, rounded, or with noise. A guess is right if it is
-    within `tolerance`. The baseline guesses the same value for everyone, the one that is right most often.
+    `publish` makes the published mean from exact values: exactly, rounded, or with noise. The attacker knows the
+    smallest and the largest value and guesses nothing beyond them. A guess is right if it is within `tolerance`. The
+    baseline guesses the same value for everyone, the one that is right most often.
     """
     values = np.asarray(values, dtype=float)
     problem = too_few("differencing", len(values))
@@ -55,7 +56,7 @@ def attack_by_differencing(
     guesses = [
         difference(publish(np.delete(values, target)), publish(values), len(values) - 1) for target in targets
     ]
-    hits = np.abs(np.array(guesses) - values[targets]) <= tolerance * (1 + 1e-9)
+    hits = np.abs(np.clip(guesses, values.min(), values.max()) - values[targets]) <= tolerance * (1 + 1e-9)
     common = np.abs(values[targets] - _common_value(values, tolerance)) <= tolerance * (1 + 1e-9)
     return compare("differencing", hits, common, len(values))
 

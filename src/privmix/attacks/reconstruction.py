@@ -26,7 +26,7 @@ from privmix.errors import UserError
 MOST_UNKNOWNS = 400
 MOST_STEPS = 2000
 TOLERANCE = 1e-4  # of a person
-ALL = "all"
+ALL, PEOPLE = "all", "people"
 
 
 def solve(
@@ -120,10 +120,26 @@ def attack_by_table(
     return compare(attack, guesses == secrets, right)
 
 
+def fill_by_subtraction(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with every missing count that is the only one of its group: all people minus the others."""
+    names = [name for name in table if name not in ("column", "value", "count")]
+    everyone = table[table["column"] == PEOPLE].set_index(names)["count"]
+    of_values = table[table["column"] != PEOPLE]
+    groups = of_values.groupby([*names, "column"], observed=True, sort=False)["count"]
+    missing = groups.transform("size") - groups.transform("count")
+    alone = of_values["count"].isna() & (missing == 1)
+    rest = everyone.reindex(pd.MultiIndex.from_frame(of_values.loc[alone, names])).to_numpy(dtype=float)
+    filled = table["count"].astype(float)
+    filled.loc[of_values.index[alone]] = rest - groups.transform("sum")[alone].to_numpy()
+    return table.assign(count=filled)
+
+
 def _guess(
     targets: pd.DataFrame, counted: pd.DataFrame, table: pd.DataFrame, column: str, value: str
 ) -> np.ndarray | None:
     """Guess the secret of each target from a table of the counted people; the common one if none of them is alike."""
+    if table["count"].isna().any():
+        table = fill_by_subtraction(table)
     asked = table[(table["column"] == column) & (table["value"] == value) & table["count"].notna()]
     if asked.empty:
         return None

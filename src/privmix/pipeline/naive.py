@@ -154,7 +154,7 @@ def _membership(records: Records, release: NaiveRelease, rng: np.random.Generato
     )
     if isinstance(found, NotMeasured):
         return NaiveAttack(kind="membership", attack=found.attack, reason=found.reason)
-    best = max(found.likelihood_ratio, found.homer, key=lambda each: each.auc)
+    best = found.likelihood_ratio
     return NaiveAttack(
         kind="membership",
         attack=f"membership from {found.shares:,} published shares",

@@ -358,8 +358,8 @@ CHANGES = (
         OF_MOMENTS + "::test_the_claim_is_the_budget_and_comes_from_the_ledger",
         (
             NOISY_MOMENTS,
-            "equal_shares(0, plan.releases, budget",
-            "equal_shares(0, max(plan.releases - 1, 1), budget",
+            "equal_shares(0, plan.releases, for_moments",
+            "equal_shares(0, max(plan.releases - 1, 1), for_moments",
         ),
     ),
     change(
@@ -367,9 +367,9 @@ CHANGES = (
         OF_MOMENTS + "::test_schedule_and_start_depend_only_on_public_values",
         (
             NOISY_MOMENTS,
-            "plan = self.schedule(spec, budget, neighbours)",
+            "plan = self.schedule(spec, for_moments, neighbours)",
             'spec = Spec(spec.domain.model_copy(update={"rows": len(view)}), spec.n_components)\n'
-            "        plan = self.schedule(spec, budget, neighbours)",
+            "        plan = self.schedule(spec, for_moments, neighbours)",
         ),
     ),
     change(
