@@ -1,0 +1,338 @@
+"""The section on releases without a guarantee: what attacks find in them, beside the recommended private mixtures.
+
+Counts are of people for whom an attack succeeds and knowledge of the population does not. Of sensitive records the page
+shows shares, and no counts, no chosen values and no texts that may contain them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from privmix.artefacts.naive import NaiveAttack, NaiveFile
+from privmix.report.audit_findings import findings
+from privmix.report.format import MINUS, decimals, listing, percent, plain, plus_minus, rate, three_digits
+from privmix.report.results import Results
+from privmix.report.run import NOT_MADE, Outcome, RunResults
+from privmix.report.sections import PageSection
+from privmix.report.sections.answer import answers
+from privmix.report.worst_record import broken_claims
+
+TITLES = {
+    "pseudonymised": "Rows without names",
+    "k_anonymous": "A k-anonymous table",
+    "exact_statistics": "Exact counts",
+    "rounded": "Rounded counts",
+    "suppressed": "Counts without the small ones",
+    "noisy_answers": "Noisy answers, without a limit on questions",
+}
+CERTAIN, GUESSED = " is certain", " is guessed"
+HIDDEN = "hidden because the records are sensitive"
+
+
+@dataclass(frozen=True)
+class ReleaseRow:
+    """One release in plain words."""
+
+    title: str
+    description: str
+    sentence: str  # what an attacker learns
+    badge: str
+    verdict: str  # class of the badge
+    trust: str | None = None  # of a private mixture
+
+
+@dataclass(frozen=True)
+class AttackLine:
+    """One attack on a release; without a number, the reason."""
+
+    attack: str
+    rate: str = ""
+    baseline: str = ""
+    gain: str = ""
+    people: str = ""
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ReleaseDetails:
+    """All attacks on a release, and how anonymous its rows look."""
+
+    release: str
+    attacks: tuple[AttackLine, ...]
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DatasetReleases:
+    """The releases of one dataset, the private mixtures last."""
+
+    name: str
+    title: str
+    rows: tuple[ReleaseRow, ...]
+    details: tuple[ReleaseDetails, ...]
+    nameless: bool  # whether the data do not identify persons
+    shows_counts: bool
+
+
+@dataclass(frozen=True)
+class InsteadSection(PageSection):
+    """The datasets with attacked releases, and those without roles."""
+
+    datasets: tuple[DatasetReleases, ...]
+    without_roles: str | None
+
+
+def build(run: RunResults, results: Results) -> InsteadSection | None:
+    """Build the section; None if no release without a guarantee is configured or made."""
+    if not run.naive and not run.settings.naive_releases:
+        return None
+    with_roles = [name for name in run.settings.datasets if run.entries[name].roles is not None]
+    others = [name for name in run.settings.datasets if name not in with_roles]
+    return InsteadSection(
+        tuple(_dataset(run, results, name) for name in with_roles),
+        f"To attack such releases of {listing(others)} too, declare in the catalog entry which columns an attacker may "
+        "know and which are secret: `roles: {quasi_identifiers: […], sensitive: […]}`."
+        if others
+        else None,
+    )
+
+
+def _dataset(run: RunResults, results: Results, name: str) -> DatasetReleases:
+    files = {file.release: file for file in run.naive if file.dataset == name}
+    material = run.materials.get(name)
+    shows = run.entries[name].visibility != "sensitive" if material is None else material.shows_counts
+    asked = run.settings.naive_releases
+    rows = [
+        _release_row(files[release], shows)
+        if release in files
+        else _not_made(TITLES[chosen.method], "", NOT_MADE)
+        for release, chosen in asked.items()
+    ]
+    return DatasetReleases(
+        name=name,
+        title=run.entries[name].title,
+        rows=(*rows, *_private_rows(run, results, name)),
+        details=tuple(
+            _details(files[release], shows)
+            for release in asked
+            if release in files and not files[release].failure
+        ),
+        nameless=run.entries[name].privacy.person_column is None,
+        shows_counts=shows,
+    )
+
+
+def _not_made(title: str, description: str, reason: str) -> ReleaseRow:
+    return ReleaseRow(title, description, reason, "not made", "none")
+
+
+def _release_row(file: NaiveFile, shows: bool) -> ReleaseRow:
+    title = TITLES[file.method]
+    if file.failure:
+        reason = file.failure if shows else f"This table could not be made; the reason is {HIDDEN}."
+        return _not_made(title, file.description, reason)
+    measured = [attack for attack in file.attacks if attack.measured]
+    working = [attack for attack in measured if attack.beats_population]
+    if not measured:
+        reason = "No attack could be measured, which does not mean that the release is safe."
+        return ReleaseRow(title, file.description, reason, "not measured", "unclear")
+    tried = len({attack.kind for attack in measured})
+    if not working:
+        sentence = (
+            "No better than knowing the population: no attack that ran learns more. There is no guarantee."
+        )
+        return ReleaseRow(title, file.description, sentence, "no attack works", "fair")
+    number = len({attack.kind for attack in working})
+    of = f"{number} of {tried}" if tried > number else "the" if tried == 1 else f"all {tried}"
+    badge = f"{of} attack{'s' if tried > 1 else ''} work{'s' if number == 1 else ''}"
+    return ReleaseRow(title, file.description, describe_headline(file, working, shows), badge, "poor")
+
+
+def describe_headline(file: NaiveFile, working: Sequence[NaiveAttack], shows: bool) -> str:
+    """Describe the most telling of the attacks that work, in one sentence."""
+    attack = min(working, key=lambda each: (_rank(each), -(each.rate or 0.0) + (each.baseline or 0.0)))
+    reached, known = percent(attack.rate or 0.0), percent(attack.baseline or 0.0)
+    compared = f"{reached} of people (knowing only the population: {known})"
+    secret = _quoted(file.sensitive[0])
+    start = ""
+    if file.method == "k_anonymous":
+        anonymous = f"{file.anonymity.k}-anonymous" if file.anonymity and shows else "k-anonymous"
+        start = f"{anonymous}, but "
+    if attack.kind == "linkage":
+        facts = attack.attack.removeprefix("linkage ")
+        every = len(file.quasi_identifiers)
+        names = f" ({listing(file.quasi_identifiers)})" if facts == f"by {every} known facts" else ""
+        said = f"{_people(attack, shows)} can be singled out {facts}{names}."
+    elif attack.kind in ("homogeneity", "intersection") and attack.attack.endswith(CERTAIN):
+        column = _column(attack)
+        two = "with a second table, " if attack.kind == "intersection" else ""
+        said = f"{two}{column} of {_people(attack, shows)} is disclosed all the same: "
+        said += (
+            "only one value is left for each." if two else "everyone who looks like them has the same value."
+        )
+    elif attack.kind == "homogeneity":
+        said = f"{_column(attack)} is guessed right for {compared}."
+    elif attack.kind == "differencing":
+        said = (
+            "publishing again after one person joins discloses that person's "
+            f"{secret}: right for {compared}{_tried(attack, shows)}."
+        )
+    elif attack.kind == "averaging":
+        said = _describe_averaging(file, working)
+    elif attack.kind == "reconstruction":
+        source = "the published table" if "table" in attack.attack else "many answers"
+        said = f"{secret} can be computed from {source}, right for {compared}{_tried(attack, shows)}."
+    else:
+        said = (
+            "an attacker can tell who is in the table better than by guessing: "
+            f"AUC {rate(attack.rate or 0.0)} (0.5 = guessing, 1 = certainty)."
+        )
+    sentence = start + said
+    return sentence[0].upper() + sentence[1:]
+
+
+def _rank(attack: NaiveAttack) -> int:
+    """Rank attacks by how plainly they show a disclosure."""
+    if attack.attack.endswith(GUESSED):
+        return 6
+    return (
+        "linkage", "homogeneity", "intersection", "differencing", "averaging", "reconstruction", "", "membership",
+    ).index(attack.kind)  # fmt: skip
+
+
+def _column(attack: NaiveAttack) -> str:
+    """Return the sensitive column of an attack, such as problem of "homogeneity: problem is certain"."""
+    return _quoted(attack.attack.split(": ", 1)[1].removesuffix(CERTAIN).removesuffix(GUESSED))
+
+
+def _quoted(column: str) -> str:
+    return f"“{column.replace('_', ' ')}”"
+
+
+def _people(attack: NaiveAttack, shows: bool) -> str:
+    """Describe the people for whom the attack succeeds and knowledge of the population does not."""
+    if not shows:
+        return f"{percent((attack.rate or 0.0) - (attack.baseline or 0.0))} of people"
+    sampled = attack.people < attack.population
+    number = f"about {three_digits(attack.disclosed)}" if sampled else f"{attack.disclosed:,}"
+    return f"{number} of {attack.population:,} people"
+
+
+def _tried(attack: NaiveAttack, shows: bool) -> str:
+    return f", tried on {attack.people:,} people" if shows else ""
+
+
+def _describe_averaging(file: NaiveFile, working: Sequence[NaiveAttack]) -> str:
+    averages = [attack for attack in working if attack.kind == "averaging"]
+    cached = [attack for attack in averages if "cache" in attack.attack]
+    repeated = [attack for attack in averages if attack not in cached]
+    how = "asking the same question" if repeated else "asking the same in other words"
+    times = f" {file.averaging[-1].times} times" if file.averaging else " many times"
+    share = percent((repeated or cached)[0].rate or 0.0)
+    said = f"{how}{times} gives the exact number in {share} of questions"
+    return f"{said}; a cache does not help." if repeated and cached else f"{said}."
+
+
+def _private_rows(run: RunResults, results: Results, dataset: str) -> list[ReleaseRow]:
+    """Return the recommended mechanism of each trust model at the reference ε."""
+    outcomes = {outcome.key: outcome for outcome in run.of(dataset)}
+    return [
+        _private_row(run, results, outcomes[dataset, answer.mechanism, answer.epsilon])
+        for answer in answers(run, results)
+        if answer.dataset == dataset and answer.mechanism
+    ]
+
+
+def _private_row(run: RunResults, results: Results, outcome: Outcome) -> ReleaseRow:
+    broken = bool(findings(outcome) or broken_claims(run, results, outcome))
+    limited = "limited by ε" if run.limits_average(outcome.dataset) else "ε limits one record"
+    found = [_describe_guesses(results, outcome), _describe_membership(results, outcome)]
+    return ReleaseRow(
+        title=f"A private mixture, ε = {plain(outcome.epsilon)}",
+        description=f"The model of {outcome.mechanism} and rows drawn from it. No row belongs to a person.",
+        sentence=" ".join(filter(None, found)) or "No attack on this model was measured.",
+        badge="seems to break its claim" if broken else limited,
+        verdict="poor" if broken else "good",
+        trust=outcome.trust,
+    )
+
+
+def _describe_guesses(results: Results, outcome: Outcome) -> str | None:
+    """Compare guesses of a missing category of members and of others."""
+    names = ("members_hit_rate", "others_hit_rate", "advantage", "advantage_low", "advantage_high")
+    values = [results.values(*outcome.key, f"category_{name}") for name in names]
+    if not all(values):
+        return None
+    members, others, advantage, low, high = (each[0] for each in values)
+    said = (
+        f"A missing category is guessed right for {percent(members)} of people in the data and {percent(others)} of "
+        "others"
+    )
+    if low > 0:
+        return f"{said}: {signed(advantage)} for people in the data [{signed(low)}, {signed(high)}]."
+    return f"{said}; the difference is within chance."
+
+
+def _describe_membership(results: Results, outcome: Outcome) -> str | None:
+    auc = results.estimate(*outcome.key, "mia_loss_auc")
+    return f"Guessing who is in the data: AUC {plus_minus(auc, rate)} (0.5 = guessing)." if auc else None
+
+
+def _details(file: NaiveFile, shows: bool) -> ReleaseDetails:
+    return ReleaseDetails(
+        release=file.release,
+        attacks=tuple(_line(attack, shows) for attack in file.attacks),
+        remarks=tuple(_remarks(file, shows)),
+    )
+
+
+def _line(attack: NaiveAttack, shows: bool) -> AttackLine:
+    # The names of these two contain a chosen value and a number of published shares.
+    named = shows or attack.kind not in ("reconstruction", "membership")
+    name = attack.attack if named else attack.kind
+    if attack.rate is None or attack.baseline is None:
+        reason = attack.reason if shows else f"The reason is {HIDDEN}."
+        return AttackLine(name, reason=reason)
+    area = attack.kind == "membership"
+    form, difference = (rate, _signed_area) if area else (percent, signed)
+    return AttackLine(
+        attack=name,
+        rate=form(attack.rate) + _interval(attack.low, attack.high, form),
+        baseline=form(attack.baseline),
+        gain=difference(attack.rate - attack.baseline)
+        + _interval(attack.gain_low, attack.gain_high, difference),
+        people=f"{attack.people:,}" if shows else "",
+    )
+
+
+def _interval(low: float | None, high: float | None, form: Callable[[float], str]) -> str:
+    return "" if low is None or high is None else f" [{form(low)}, {form(high)}]"
+
+
+def _remarks(file: NaiveFile, shows: bool) -> list[str]:
+    said = []
+    look = file.anonymity
+    if look and shows:
+        said.append(
+            f"k = {look.k} (smallest group that looks alike), l = {look.distinct_l} (fewest sensitive values in a "
+            f"group; by entropy {decimals(look.entropy_l, 1)}), t = {decimals(look.t, 2)} (largest distance of a group "
+            "from the whole table)."
+        )
+    if look and look.uniqueness:
+        grown = [
+            f"{percent(each.share)}{f' ({each.rows:,})' if shows else ''} by {each.columns}"
+            for each in look.uniqueness
+        ]
+        said.append(f"Unique rows: {'; '.join(grown)}.")
+    if file.averaging:
+        steps = "; ".join(f"{decimals(each.error, 1)} after {each.times:,}" for each in file.averaging)
+        said.append(f"Error of the average of repeated answers: {steps}.")
+    return said
+
+
+def _signed_area(value: float) -> str:
+    return f"{MINUS if value < 0 else '+'}{rate(abs(value))}"
+
+
+def signed(share: float) -> str:
+    """Format a difference of shares with its sign."""
+    return f"{MINUS if share < 0 else '+'}{percent(abs(share))}"
