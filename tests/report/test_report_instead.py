@@ -133,7 +133,7 @@ def test_the_section_follows_the_answer_and_has_a_row_per_release_and_trust_mode
         "5-anonymous, but “at night” of 1,482 of 7,411 people is disclosed all the same: everyone who looks like "
         "them has the same value." in words
     )
-    assert "all 2 attacks work" in words
+    assert "both attacks work" in words
     assert "1 of 2 attacks works" in words
 
 
@@ -143,7 +143,7 @@ def test_the_section_follows_the_answer_and_has_a_row_per_release_and_trust_mode
         ("k_anonymous", [INTERSECTION], "with a second table, “at night” of about 741 of 7,411 people"),
         ("k_anonymous", [GUESSED], "“at night” is guessed right for 62 % of people (knowing only the population"),
         ("rounded", [DIFFERENCING], "right for 100 % of people (knowing only the population: 45 %), tried on 200"),
-        ("rounded", [RECONSTRUCTION], "“at night” can be computed from the published table, right for 81 % of people"),
+        ("rounded", [RECONSTRUCTION], "computed from the published counts about 7,411 people, right for 81 %"),
         ("rounded", [MEMBERSHIP], "AUC 0.540 (0.5 = guessing, 1 = certainty)."),
         ("rounded", [MEMBERSHIP, RECONSTRUCTION, DIFFERENCING], "Publishing again after one person joins discloses"),
         ("noisy_answers", [AVERAGING], "Asking the same question many times gives the exact number in 70 %"),
@@ -211,7 +211,10 @@ def test_private_mixtures_come_last_with_measured_numbers(made):
     assert central.title == "A private mixture, ε = 1"
     assert "dp_em_exact" in central.description
     said = central.sentence.replace("\u00a0", " ")
-    assert "72 % of people in the data and 71 % of others; the difference is within chance." in said
+    assert (
+        "72 % of people in the data and 71 % of others (most common value: 69 %); the difference is within chance."
+        in said
+    )
     assert "AUC 0.50" in said
     assert central.badge == "ε limits one record"  # people of this dataset have several records
 
@@ -220,7 +223,7 @@ def test_a_private_mixture_that_exposes_its_people_says_so(made):
     frame = made.results.frame.copy()
     frame.loc[frame["metric"] == "category_advantage_low", "value"] = 0.002
     found = instead.build(made.run, Results(frame)).datasets[0].rows[2].sentence.replace("\u00a0", " ")
-    assert "of others: +1 % for people in the data [+0.2 %, +5 %]." in found
+    assert "of others (most common value: 69 %): +1 % for people in the data [+0.2 %, +5 %]." in found
     assert "within chance" not in found
     frame = frame[~frame["metric"].str.startswith(("category_", "mia_"))]
     bare = instead.build(made.run, Results(frame)).datasets[0].rows[2]

@@ -69,6 +69,7 @@ class DatasetReleases:
     title: str
     rows: tuple[ReleaseRow, ...]
     details: tuple[ReleaseDetails, ...]
+    known: str  # what an attacker may know and wants to learn
     nameless: bool  # whether the data do not identify persons
     shows_counts: bool
 
@@ -97,6 +98,8 @@ def build(run: RunResults, results: Results) -> InsteadSection | None:
 
 
 def _dataset(run: RunResults, results: Results, name: str) -> DatasetReleases:
+    roles = run.entries[name].roles
+    assert roles is not None, "only datasets with roles have such releases"
     files = {file.release: file for file in run.naive if file.dataset == name}
     material = run.materials.get(name)
     shows = run.entries[name].visibility != "sensitive" if material is None else material.shows_counts
@@ -116,6 +119,8 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetReleases:
             for release in asked
             if release in files and not files[release].failure
         ),
+        known=f"An attacker may know {listing(roles.quasi_identifiers)} (quasi-identifiers) and wants to learn "
+        f"{listing([_quoted(column) for column in roles.sensitive])} (sensitive).",
         nameless=run.entries[name].privacy.person_column is None,
         shows_counts=shows,
     )
@@ -142,7 +147,8 @@ def _release_row(file: NaiveFile, shows: bool) -> ReleaseRow:
         )
         return ReleaseRow(title, file.description, sentence, "no attack works", "fair")
     number = len({attack.kind for attack in working})
-    of = f"{number} of {tried}" if tried > number else "the" if tried == 1 else f"all {tried}"
+    every = {1: "the", 2: "both"}.get(tried, f"all {tried}")
+    of = f"{number} of {tried}" if number < tried else every
     badge = f"{of} attack{'s' if tried > 1 else ''} work{'s' if number == 1 else ''}"
     return ReleaseRow(title, file.description, describe_headline(file, working, shows), badge, "poor")
 
@@ -179,8 +185,9 @@ def describe_headline(file: NaiveFile, working: Sequence[NaiveAttack], shows: bo
     elif attack.kind == "averaging":
         said = _describe_averaging(file, working)
     elif attack.kind == "reconstruction":
-        source = "the published table" if "table" in attack.attack else "many answers"
-        said = f"{secret} can be computed from {source}, right for {compared}{_tried(attack, shows)}."
+        source = "the published counts" if "table" in attack.attack else "many answers"
+        size = f" about {attack.population:,} people" if shows else ""
+        said = f"{secret} can be computed from {source}{size}, right for {compared}."
     else:
         said = (
             "an attacker can tell who is in the table better than by guessing: "
@@ -258,14 +265,21 @@ def _private_row(run: RunResults, results: Results, outcome: Outcome) -> Release
 
 def _describe_guesses(results: Results, outcome: Outcome) -> str | None:
     """Compare guesses of a missing category of members and of others."""
-    names = ("members_hit_rate", "others_hit_rate", "advantage", "advantage_low", "advantage_high")
+    names = (
+        "members_hit_rate",
+        "others_hit_rate",
+        "baseline_hit_rate",
+        "advantage",
+        "advantage_low",
+        "advantage_high",
+    )
     values = [results.values(*outcome.key, f"category_{name}") for name in names]
     if not all(values):
         return None
-    members, others, advantage, low, high = (each[0] for each in values)
+    members, others, known, advantage, low, high = (each[0] for each in values)
     said = (
         f"A missing category is guessed right for {percent(members)} of people in the data and {percent(others)} of "
-        "others"
+        f"others (most common value: {percent(known)})"
     )
     if low > 0:
         return f"{said}: {signed(advantage)} for people in the data [{signed(low)}, {signed(high)}]."
