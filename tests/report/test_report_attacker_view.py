@@ -66,6 +66,7 @@ def test_without_measured_rates_there_is_a_dash(homes):
     bare = Results(results.frame[~results.frame["metric"].str.contains("tpr_at_fpr")])
     view = view_of(run, bare)
     assert view.fpr is None
+    assert not view.measured
     assert {cell[0] for row in view.rows for cell in row.cells} == {"–"}
 
 
@@ -89,7 +90,7 @@ def test_the_picture_has_the_measured_curves_on_linear_axes(homes):
     assert 'id="errors-homes-' in page
 
 
-def test_if_people_hold_several_records_single_records_are_drawn_and_limited(tmp_path):
+def test_if_people_hold_several_records_only_attacks_on_single_records_stand_beside_the_limit(tmp_path):
     run, results = made_up_run.load(
         tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,), failing=())
     )
@@ -99,6 +100,12 @@ def test_if_people_hold_several_records_single_records_are_drawn_and_limited(tmp
         made_up_run.render(tmp_path, made_up_run.write_run(tmp_path, datasets=(CHECKINS,), failing=()))
     )
     assert "the most that ε allows for one record (for δ = 0)" in words
+    assert "the share of right alarms of LiRA on the most exposed mechanism" in words
+    rows = {row.epsilon: row for row in view_of(run, results).rows}
+    assert rows[1.0].tpr == pytest.approx(0.012), "of LiRA, not of the loss attack"
+    assert rows[10.0].tpr is None
+    bare = Results(results.frame[~results.frame["metric"].str.startswith("mia_lira")])
+    assert not view_of(run, bare).measured
 
 
 def test_a_run_without_private_models_has_no_view(tmp_path):

@@ -223,7 +223,10 @@ def test_a_private_mixture_that_exposes_its_people_says_so(made):
     frame = made.results.frame.copy()
     frame.loc[frame["metric"] == "category_advantage_low", "value"] = 0.002
     found = instead.build(made.run, Results(frame)).datasets[0].rows[2].sentence.replace("\u00a0", " ")
-    assert "of others (most common value: 69 %): +1 % for people in the data [+0.2 %, +5 %]." in found
+    assert (
+        "of others (most common value: 69 %): 1.0 percentage points more for people in the data [0.2, 5.0]."
+        in found
+    )
     assert "within chance" not in found
     frame = frame[~frame["metric"].str.startswith(("category_", "mia_"))]
     bare = instead.build(made.run, Results(frame)).datasets[0].rows[2]
@@ -268,3 +271,18 @@ def test_of_sensitive_records_the_section_shows_shares_alone(tmp_path):
         assert count not in words
     assert "= yes" not in words, "the value that was attacked is chosen by the records"
     assert "k = 5 (" not in words
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0.0, "0 %"),
+        (0.00003, "<0.01 %"),
+        (-0.00003, "<0.01 %"),
+        (0.004, "+0.4 %"),
+        (-0.3, "−30 %"),
+        (0.0005, "+0.05 %"),
+    ],
+)
+def test_differences_have_a_sign_unless_they_are_near_zero(share, words):
+    assert instead.signed(share).replace("\u00a0", " ") == words

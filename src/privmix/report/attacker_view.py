@@ -39,13 +39,18 @@ class AttackerView:
     """The attacker's view of one dataset."""
 
     picture: Markup | None
-    attack: str  # the attack of the picture
+    attack: str  # the attack of the picture and of the table
     corner: str  # the rate at which both errors can be equal
     fpr: float | None  # false-positive rate of the measured attack
     rows: tuple[BeliefRow, ...]
     doubled: bool  # whether ε counts twice, because a swap removes one unit and adds another
     priors: tuple[str, ...] = tuple(map(percent, PRIORS))
     start: int = START
+
+    @property
+    def measured(self) -> bool:
+        """Whether any attack was measured at the false-positive rate."""
+        return any(row.tpr is not None for row in self.rows)
 
 
 def describe_view(
@@ -60,7 +65,7 @@ def describe_view(
 ) -> AttackerView:
     """Return the attacker's view at the reference `epsilon`; `limit` is its (epsilon, delta) for a swap.
 
-    If the guarantee does not limit the average attack, the picture shows LiRA, which attacks single records.
+    If the guarantee does not limit the average attack, LiRA takes its place: it attacks single records.
     """
     compared = [outcome for outcome in outcomes if outcome.comparable]
     attack = "the loss attack" if limits_average else "LiRA"
@@ -71,7 +76,10 @@ def describe_view(
     curves = [(outcome, curve) for outcome, curve in curves if len(curve) > 1]
     rate = rates[-1] if rates else None
     budgets = sorted({outcome.epsilon for outcome in compared}, key=lambda each: (math.isfinite(each), each))
-    rows = [_belief_row(results, [o for o in compared if o.epsilon == each], rate) for each in budgets]
+    metric = f"mia_{'loss' if limits_average else 'lira'}_tpr_at_fpr_{rate}"
+    rows = [
+        _belief_row(results, [o for o in compared if o.epsilon == each], metric, rate) for each in budgets
+    ]
     return AttackerView(
         picture=draw_errors(curves, looks, epsilon, limit, attack) if curves else None,
         attack=attack,
@@ -82,12 +90,14 @@ def describe_view(
     )
 
 
-def _belief_row(results: Results, outcomes: Sequence[Outcome], fpr: str | None) -> BeliefRow | None:
+def _belief_row(
+    results: Results, outcomes: Sequence[Outcome], metric: str, fpr: str | None
+) -> BeliefRow | None:
     """Compare the limit with the mechanism whose attack finds most members; None if there is no model."""
     made = [outcome for outcome in outcomes if outcome.failure is None]
     if not made:
         return None
-    found = [(results.estimate(*outcome.key, f"mia_loss_tpr_at_fpr_{fpr}"), outcome) for outcome in made]
+    found = [(results.estimate(*outcome.key, metric), outcome) for outcome in made]
     reached = max(((each.mean, outcome.mechanism) for each, outcome in found if each), default=None)
     swap = max(swap_guarantee(o.epsilon, o.claimed_delta, results.relation(*o.key))[0] for o in made)
     tpr = None if reached is None else reached[0]

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 
 from privmix.artefacts.naive import NaiveAttack, NaiveFile
 from privmix.report.audit_findings import findings
-from privmix.report.format import MINUS, decimals, listing, percent, plain, plus_minus, rate, three_digits
+from privmix.report.format import (
+    MINUS,
+    compact,
+    decimals,
+    listing,
+    percent,
+    plain,
+    plus_minus,
+    rate,
+    three_digits,
+)
 from privmix.report.results import Results
 from privmix.report.run import NOT_MADE, Outcome, RunResults
 from privmix.report.sections import PageSection
@@ -282,7 +292,8 @@ def _describe_guesses(results: Results, outcome: Outcome) -> str | None:
         f"others (most common value: {percent(known)})"
     )
     if low > 0:
-        return f"{said}: {signed(advantage)} for people in the data [{signed(low)}, {signed(high)}]."
+        more, *ends = (decimals(100 * value, 1) for value in (advantage, low, high))
+        return f"{said}: {more} percentage points more for people in the data [{', '.join(ends)}]."
     return f"{said}; the difference is within chance."
 
 
@@ -307,7 +318,7 @@ def _line(attack: NaiveAttack, shows: bool) -> AttackLine:
         reason = attack.reason if shows else f"The reason is {HIDDEN}."
         return AttackLine(name, reason=reason)
     area = attack.kind == "membership"
-    form, difference = (rate, _signed_area) if area else (percent, signed)
+    form, difference = (rate, _signed_area) if area else (_share, signed)
     return AttackLine(
         attack=name,
         rate=form(attack.rate) + _interval(attack.low, attack.high, form),
@@ -316,6 +327,10 @@ def _line(attack: NaiveAttack, shows: bool) -> AttackLine:
         + _interval(attack.gain_low, attack.gain_high, difference),
         people=f"{attack.people:,}" if shows else "",
     )
+
+
+def _share(value: float) -> str:
+    return compact(percent(value))
 
 
 def _interval(low: float | None, high: float | None, form: Callable[[float], str]) -> str:
@@ -348,5 +363,8 @@ def _signed_area(value: float) -> str:
 
 
 def signed(share: float) -> str:
-    """Format a difference of shares with its sign."""
-    return f"{MINUS if share < 0 else '+'}{percent(abs(share))}"
+    """Format a difference of shares with its sign; near 0 without a sign, because "below 0.01 %" is true of both."""
+    words = compact(percent(abs(share)))
+    return (
+        words if words[0] in "<0" and not words.startswith("0.") else f"{MINUS if share < 0 else '+'}{words}"
+    )
