@@ -242,6 +242,14 @@ def test_a_dataset_without_roles_gets_one_sentence(made):
     assert "releases of checkins and plain" in found.without_roles
 
 
+def test_the_glossary_explains_the_attacks(made, rendered):
+    terms = ("quasi-identifier", "k-anonymous", "linkage", "homogeneity", "intersection", "differencing", "averaging",
+             "reconstruction", "membership")  # fmt: skip
+    for term in terms:
+        assert len(re.search(f"<dt>{term}</dt><dd>(.*?)</dd>", made.page)[1]) > 20
+        assert f"<dt>{term}</dt>" not in rendered.html
+
+
 def test_a_run_without_such_releases_has_no_section(rendered):
     run, results = made_up_run.load(rendered.root, rendered.configuration)
     assert instead.build(run, results) is None

@@ -85,7 +85,7 @@ def describe_view(
         attack=attack,
         corner=percent(equal_error_floor(*limit)),
         fpr=None if rate is None else float(rate),
-        rows=tuple(row for row in rows if row is not None),
+        rows=tuple(row for row in rows if row and (row.tpr is not None or math.isfinite(row.swap_epsilon))),
         doubled=limit[0] > epsilon,
     )
 
