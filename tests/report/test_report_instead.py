@@ -143,7 +143,7 @@ def test_the_section_follows_the_answer_and_has_a_row_per_release_and_trust_mode
         ("k_anonymous", [INTERSECTION], "with a second table, “at night” of about 741 of 7,411 people"),
         ("k_anonymous", [GUESSED], "“at night” is guessed right for 62 % of people (knowing only the population"),
         ("rounded", [DIFFERENCING], "right for 100 % of people (knowing only the population: 45 %), tried on 200"),
-        ("rounded", [RECONSTRUCTION], "computed from the published counts about 7,411 people, right for 81 %"),
+        ("rounded", [RECONSTRUCTION], "computed from the published counts of 7,411 people, right for 81 %"),
         ("rounded", [MEMBERSHIP], "AUC 0.540 (0.5 = guessing, 1 = certainty)."),
         ("rounded", [MEMBERSHIP, RECONSTRUCTION, DIFFERENCING], "Publishing again after one person joins discloses"),
         ("noisy_answers", [AVERAGING], "Asking the same question many times gives the exact number in 70 %"),

@@ -4,7 +4,7 @@ Counts are of people for whom an attack succeeds and knowledge of the population
 shows shares, and no counts, no chosen values and no texts that may contain them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from privmix.artefacts.naive import NaiveAttack, NaiveFile
@@ -18,8 +18,8 @@ from privmix.report.format import (
     plain,
     plus_minus,
     rate,
-    three_digits,
 )
+from privmix.report.naive_findings import describe_headline, quoted
 from privmix.report.results import Results
 from privmix.report.run import NOT_MADE, Outcome, RunResults
 from privmix.report.sections import PageSection
@@ -34,7 +34,6 @@ TITLES = {
     "suppressed": "Counts without the small ones",
     "noisy_answers": "Noisy answers, without a limit on questions",
 }
-CERTAIN, GUESSED = " is certain", " is guessed"
 HIDDEN = "hidden because the records are sensitive"
 
 
@@ -130,7 +129,7 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetReleases:
             if release in files and not files[release].failure
         ),
         known=f"An attacker may know {listing(roles.quasi_identifiers)} (quasi-identifiers) and wants to learn "
-        f"{listing([_quoted(column) for column in roles.sensitive])} (sensitive).",
+        f"{listing([quoted(column) for column in roles.sensitive])} (sensitive).",
         nameless=run.entries[name].privacy.person_column is None,
         shows_counts=shows,
     )
@@ -161,92 +160,6 @@ def _release_row(file: NaiveFile, shows: bool) -> ReleaseRow:
     of = f"{number} of {tried}" if number < tried else every
     badge = f"{of} attack{'s' if tried > 1 else ''} work{'s' if number == 1 else ''}"
     return ReleaseRow(title, file.description, describe_headline(file, working, shows), badge, "poor")
-
-
-def describe_headline(file: NaiveFile, working: Sequence[NaiveAttack], shows: bool) -> str:
-    """Describe the most telling of the attacks that work, in one sentence."""
-    attack = min(working, key=lambda each: (_rank(each), -(each.rate or 0.0) + (each.baseline or 0.0)))
-    reached, known = percent(attack.rate or 0.0), percent(attack.baseline or 0.0)
-    compared = f"{reached} of people (knowing only the population: {known})"
-    secret = _quoted(file.sensitive[0])
-    start = ""
-    if file.method == "k_anonymous":
-        anonymous = f"{file.anonymity.k}-anonymous" if file.anonymity and shows else "k-anonymous"
-        start = f"{anonymous}, but "
-    if attack.kind == "linkage":
-        facts = attack.attack.removeprefix("linkage ")
-        every = len(file.quasi_identifiers)
-        names = f" ({listing(file.quasi_identifiers)})" if facts == f"by {every} known facts" else ""
-        said = f"{_people(attack, shows)} can be singled out {facts}{names}."
-    elif attack.kind in ("homogeneity", "intersection") and attack.attack.endswith(CERTAIN):
-        column = _column(attack)
-        two = "with a second table, " if attack.kind == "intersection" else ""
-        said = f"{two}{column} of {_people(attack, shows)} is disclosed all the same: "
-        said += (
-            "only one value is left for each." if two else "everyone who looks like them has the same value."
-        )
-    elif attack.kind == "homogeneity":
-        said = f"{_column(attack)} is guessed right for {compared}."
-    elif attack.kind == "differencing":
-        said = (
-            "publishing again after one person joins discloses that person's "
-            f"{secret}: right for {compared}{_tried(attack, shows)}."
-        )
-    elif attack.kind == "averaging":
-        said = _describe_averaging(file, working)
-    elif attack.kind == "reconstruction":
-        source = "the published counts" if "table" in attack.attack else "many answers"
-        size = f" about {attack.population:,} people" if shows else ""
-        said = f"{secret} can be computed from {source}{size}, right for {compared}."
-    else:
-        said = (
-            "an attacker can tell who is in the table better than by guessing: "
-            f"AUC {rate(attack.rate or 0.0)} (0.5 = guessing, 1 = certainty)."
-        )
-    sentence = start + said
-    return sentence[0].upper() + sentence[1:]
-
-
-def _rank(attack: NaiveAttack) -> int:
-    """Rank attacks by how plainly they show a disclosure."""
-    if attack.attack.endswith(GUESSED):
-        return 6
-    return (
-        "linkage", "homogeneity", "intersection", "differencing", "averaging", "reconstruction", "", "membership",
-    ).index(attack.kind)  # fmt: skip
-
-
-def _column(attack: NaiveAttack) -> str:
-    """Return the sensitive column of an attack, such as problem of "homogeneity: problem is certain"."""
-    return _quoted(attack.attack.split(": ", 1)[1].removesuffix(CERTAIN).removesuffix(GUESSED))
-
-
-def _quoted(column: str) -> str:
-    return f"“{column.replace('_', ' ')}”"
-
-
-def _people(attack: NaiveAttack, shows: bool) -> str:
-    """Describe the people for whom the attack succeeds and knowledge of the population does not."""
-    if not shows:
-        return f"{percent((attack.rate or 0.0) - (attack.baseline or 0.0))} of people"
-    sampled = attack.people < attack.population
-    number = f"about {three_digits(attack.disclosed)}" if sampled else f"{attack.disclosed:,}"
-    return f"{number} of {attack.population:,} people"
-
-
-def _tried(attack: NaiveAttack, shows: bool) -> str:
-    return f", tried on {attack.people:,} people" if shows else ""
-
-
-def _describe_averaging(file: NaiveFile, working: Sequence[NaiveAttack]) -> str:
-    averages = [attack for attack in working if attack.kind == "averaging"]
-    cached = [attack for attack in averages if "cache" in attack.attack]
-    repeated = [attack for attack in averages if attack not in cached]
-    how = "asking the same question" if repeated else "asking the same in other words"
-    times = f" {file.averaging[-1].times} times" if file.averaging else " many times"
-    share = percent((repeated or cached)[0].rate or 0.0)
-    said = f"{how}{times} gives the exact number in {share} of questions"
-    return f"{said}; a cache does not help." if repeated and cached else f"{said}."
 
 
 def _private_rows(run: RunResults, results: Results, dataset: str) -> list[ReleaseRow]:
