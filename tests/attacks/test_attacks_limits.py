@@ -6,9 +6,12 @@ import pytest
 
 from privmix.attacks.limits import (
     auc_ceiling,
+    equal_error_floor,
     gaussian_auc_ceiling,
     gaussian_tpr_ceiling,
     guess_ceiling,
+    positive_predictive_value,
+    posterior_ceiling,
     swap_auc_ceiling,
     tpr_ceiling,
 )
@@ -67,3 +70,33 @@ def test_the_ceiling_of_guesses_is_the_best_point_of_the_region(
     fpr = np.linspace(0, 1, 100_001)
     right = base_rate * (1 - fpr) + (1 - base_rate) * tpr_ceiling(fpr, epsilon, delta)
     assert guess_ceiling(base_rate, epsilon, delta) == pytest.approx(right.max(), abs=1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
+def test_the_corner_is_on_the_border_where_both_errors_are_equal(epsilon, delta):
+    corner = equal_error_floor(epsilon, delta)
+    assert 1 - tpr_ceiling(corner, epsilon, delta) == pytest.approx(corner, abs=1e-12)
+    assert equal_error_floor(epsilon, 0.0) == pytest.approx(1 / (1 + math.exp(epsilon)))
+
+
+@pytest.mark.parametrize("prior", [0.01, 0.1, 0.5, 0.99])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
+def test_the_best_attack_at_few_false_alarms_is_as_sure_as_an_observer_can_become(prior, epsilon):
+    rare = 1e-6
+    best = float(tpr_ceiling(rare, epsilon, 0.0))
+    assert positive_predictive_value(prior, best, rare) == pytest.approx(posterior_ceiling(prior, epsilon))
+    often = float(tpr_ceiling(0.9, epsilon, 0.0))
+    assert positive_predictive_value(prior, often, 0.9) <= posterior_ceiling(prior, epsilon) + 1e-12
+
+
+def test_the_posterior_multiplies_the_odds():
+    assert posterior_ceiling(0.1, math.log(9)) == pytest.approx(0.5)
+    assert posterior_ceiling(0.3, 0.0) == pytest.approx(0.3)
+    assert posterior_ceiling(0.3, math.inf) == 1.0
+
+
+def test_guessing_leaves_the_prior_and_an_attack_without_an_alarm_has_no_value():
+    assert positive_predictive_value(0.2, 0.05, 0.05) == pytest.approx(0.2)
+    assert positive_predictive_value(0.2, 0.05, 0.0) == 1.0
+    assert positive_predictive_value(0.2, 0.0, 0.0) is None

@@ -55,7 +55,7 @@ TERMS = (
     "AUC", "TPR, FPR", "loss attack", "shadow models", "LiRA", "RMIA", "advantage", "isolated person", "audit", "game",
     "lower bound on ε", "replay", "replicate", "ledger", "post-processing", "measurement", "curator", "claim",
     "worst-record attack", "best non-private model", "surely, at least", "frequency oracle", "real sample",
-    "Kolmogorov-Smirnov distance", "total variation", "NICV",
+    "Kolmogorov-Smirnov distance", "total variation", "NICV", "false alarm, missed detection", "right alarms",
 )  # fmt: skip
 
 

@@ -38,6 +38,28 @@ def auc_ceiling(epsilon: float, delta: float) -> float:
     return 1 - (1 - delta) ** 2 / (1 + math.exp(min(epsilon, 700.0)))
 
 
+def equal_error_floor(epsilon: float, delta: float) -> float:
+    """Compute the smallest rate at which false alarm and missed detection can be equal, (1 - δ)/(1 + e^ε).
+
+    It is the corner of the region of `tpr_ceiling`.
+    """
+    return (1 - delta) / (1 + math.exp(min(epsilon, 700.0)))
+
+
+def posterior_ceiling(prior: float, epsilon: float) -> float:
+    """Compute how sure an observer can become of a fact, p e^ε/(p e^ε + 1 - p), for δ = 0.
+
+    The odds grow by at most e^ε (Bayes; Dwork and Roth 2014, section 2.3.2; Kasiviswanathan and Smith 2014).
+    """
+    return prior / (prior + (1 - prior) * math.exp(-epsilon))
+
+
+def positive_predictive_value(prior: float, tpr: float, fpr: float) -> float | None:
+    """Compute the share of an attack's alarms that are right, p TPR/(p TPR + (1 - p) FPR); None if it has no alarm."""
+    right, wrong = prior * tpr, (1 - prior) * fpr
+    return right / (right + wrong) if right + wrong > 0 else None
+
+
 def swap_auc_ceiling(epsilon: float, delta: float, relation: str) -> float:
     """Compute the largest AUC of a swap game."""
     return auc_ceiling(*swap_guarantee(epsilon, delta, relation))

@@ -130,14 +130,14 @@ def _attack_answers(
     answers = release.add_noise(reconstruction.count_secrets(polled, queries), rng)
     yield from _written("reconstruction", [reconstruction.attack_by_subsets(polled, queries, answers)])
     for attack, cached, ask in (
-        ("averaging", False, differencing.repeat),
-        ("averaging with a cache, in other words", True, differencing.reword),
+        ("the same words", False, differencing.repeat),
+        ("other words, because of a cache", True, differencing.reword),
     ):
         server = release.open_server(rng, cached=cached)
         done = differencing.attack_by_averaging(server, _questions(records, rng), ask)
         found: Result = done if isinstance(done, NotMeasured) else done.steps[-1].exact
         each = _write("averaging", found)
-        yield each.model_copy(update={"attack": f"{attack}: {each.attack}"})
+        yield each.model_copy(update={"attack": f"{each.attack}, in {attack}"})
 
 
 def _membership(records: Records, release: NaiveRelease, rng: np.random.Generator) -> NaiveAttack:

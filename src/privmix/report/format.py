@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
+from privmix.attacks.limits import posterior_ceiling
 from privmix.report.results import Estimate
 
 MINUS = "\u2212"
@@ -72,11 +73,8 @@ def odds(epsilon: float) -> str:
 
 
 def belief(before: float, epsilon: float) -> str:
-    """Format the largest posterior probability of an observer with prior `before`: the odds grow by e^ε (Bayes).
-
-    (Dwork and Roth 2014, section 2.3.2; Kasiviswanathan and Smith 2014.)
-    """
-    return percent(before / (before + (1 - before) * math.exp(-epsilon)))
+    """Format the largest posterior probability of an observer with prior `before`."""
+    return percent(posterior_ceiling(before, epsilon))
 
 
 def distance(kilometres: float) -> str:

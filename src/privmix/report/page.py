@@ -16,6 +16,7 @@ from privmix.report.sections import (
     data,
     frontier,
     glossary,
+    instead,
     ledger,
     models,
     nearby,
@@ -34,6 +35,7 @@ def build(
     """Build the sections in the order of the page, by the name of their template; some runs do not need all."""
     sections: dict[str, PageSection | None] = {
         "answer": answer.build(run, results),
+        "instead": instead.build(run, results),
         "frontier": frontier.build(run, results),
         "models": models.build(run, results),
         "usefulness": usefulness.build(run, results),

@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from privmix.attacks.limits import swap_guarantee, tpr_ceiling
+from privmix.report.attacker_view import AttackerView, describe_view
 from privmix.report.audit_findings import findings
 from privmix.report.figures import FORBIDDEN, INK, MUTED, Series, drawing, series, svg
 from privmix.report.format import compact, distance, listing, percent, plain, plus_minus, rate
@@ -89,6 +90,7 @@ class DatasetAttacks:
     shadow_coverage: str
     shadows: tuple[ShadowRow, ...]
     shadow_roc: Markup | None
+    view: AttackerView | None  # None without a private model
     coordinates_alone: (
         bool  # whether attacks also ran on the coordinates alone, because models have attributes
     )
@@ -139,6 +141,9 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetAttacks:
         shadow_coverage=shadow_coverage(run, results, name),
         shadows=tuple(shadow_rows(run, results, name, rates)),
         shadow_roc=draw_roc(name, shown, looks, reference, widest, "LiRA") if private and reference else None,
+        view=describe_view(results, outcomes, looks, reference, widest, rates, limits_average=limited)
+        if reference and widest
+        else None,
         coordinates_alone="mia_loss_coordinates_auc" in results.metrics(name),
         attributes=tuple(attribute_rows(run, results, name, "attribute")),
         single=len(run.entries[name].coordinates) == 1,
