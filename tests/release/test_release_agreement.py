@@ -94,7 +94,7 @@ def test_verify_says_what_a_random_search_leaves_open(wide):
     ledger = [{"label": plan.attributes.event.label if plan.attributes else "refining"}]
     model = as_model(release, privacy=SimpleNamespace(ledger=ledger))
     said = " ".join(verify.passed_checks(model, plan, "weights"))
-    assert "The weights of the mixture follow from the transcript." in said
+    assert "The weights of the mixture follow from the transcript, up to six digits." in said
     assert "Not checked: the means and covariances of the mixture start from a random search" in said
     assert ("near those of the last measurements" in said) == (plan.attributes is None)
 

@@ -497,6 +497,22 @@ def test_other_records_of_known_persons_without_a_person_column_are_charged(park
         assert any("does not declare the column of their ids" in limit for limit in account.LIMITS)
 
 
+def test_ids_are_recognised_whichever_column_names_the_persons(park, capsys):
+    """The second release has another column of person ids, and declares the first one as an identifier."""
+    park.write(config=LIMIT)
+    park.release(out="one")
+    visit = {"name": "visit", "type": "identifier", "description": "visit"}
+    privacy = {"unit": "record", "person_column": "visit"}
+    park.write(config=LIMIT, entry={"privacy": privacy, "columns": [*ENTRY["columns"], visit]})
+    _cells(park, lambda name, cell: cell if name in ("who", "dog") else f"{float(cell) / 2:.6f}")
+    raw = park.folder / "walks.csv"
+    lines = raw.read_text().splitlines()
+    visits = ["visit", *(f"v{number}" for number in range(len(lines) - 1))]
+    raw.write_text("\n".join(f"{line},{own}" for line, own in zip(lines, visits, strict=True)) + "\n")
+    words = ("release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "two")
+    assert "share records or persons with it" in park.refused(capsys, *words)
+
+
 PERSON_LEVEL = {
     "privacy": {"unit": "person", "person_column": "who", "max_records_per_person": 2},
     "expected": {"rows": 300, "persons": 150},

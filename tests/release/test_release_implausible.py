@@ -709,3 +709,32 @@ def test_a_plan_that_takes_long_is_refused_at_once(originals, name):  # noqa: F8
     with pytest.raises(UserError, match=said):
         make_plan(model)
     assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.005, 0.05, 0.3, 1.0, 20.0])
+def test_the_distance_of_noise_from_whole_numbers(law, scale):
+    noise = getattr(np.random.default_rng(1), "laplace" if law == "laplace" else "normal")(0, scale, 200_000)
+    apart = np.abs(noise - np.rint(noise))
+    for within in noise_evidence.NEAR:
+        chance = noise_evidence.near_whole_number(scale, law, within)
+        assert abs((apart <= within).mean() - chance) <= 6 * np.sqrt(chance * (1 - chance) / 200_000) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"), [("noisy_tree", {}), ("noisy_tree", {"noise": "gaussian"})]
+)
+def test_counts_with_hardly_any_noise_are_refused(method, parameters):
+    """Whole numbers with dust on the lattice, and counts whose noise is thirty times too small."""
+    rng = np.random.default_rng(5)
+    points = rng.uniform(-0.6, 0.6, (30, 2))[rng.integers(30, size=40_000)] + rng.normal(0, 0.02, (40_000, 2))
+    plan, _, release = run(method, points, **parameters)
+    transcripts.check_transcript(release.transcript, plan)
+    entry = release.transcript[0]
+    noisy = np.frombuffer(base64.b64decode(entry["counts"]), dtype="<f8")
+    dust = np.rint(rng.uniform(0, 0.001, len(noisy)) / STEP) * STEP
+    small = np.rint(rng.laplace(0, 0.1, len(noisy)) / STEP) * STEP
+    for weak in (np.maximum(np.rint(noisy), 0) + dust, np.rint(noisy) + small):
+        changed_entry = {**entry, "counts": base64.b64encode(weak.astype("<f8").tobytes()).decode()}
+        with pytest.raises(UserError, match="do not have the noise"):
+            transcripts.check_transcript([changed_entry, *release.transcript[1:]], plan)

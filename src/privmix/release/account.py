@@ -43,11 +43,11 @@ LIMITS = (
     "other units), or if another file has them with fewer, more or other declared columns (an identifier is none), "
     "unless the coordinates or all number columns are the same.",
     "It takes persons for new ones if a release has other records of them, and its catalog entry does not declare the "
-    "column of their ids.",
+    "column of their ids as an identifier.",
     "Copies of a record within one file count as one record, unless person ids show whose they are.",
     "If only some releases have person ids, or they use different ids for the same persons, the sum per person can be "
     "too small.",
-    "It charges too much if different records have the same values, different persons (or, without `person_column`, "
+    "It charges too much if different records have the same values, different persons (or "
     "other things with an identifier) have the same id, persons have more records in one release than in another, "
     "several releases with ids are of different columns of one file, or a release shares different records with each "
     "of several others.",

@@ -101,30 +101,28 @@ def fingerprint_records(
     rows = [_hash_file(sha256, derive_key(key, b"files", 32))]
     if entry.coordinates:
         rows.append(hash_rows(_ordinals_as_text(entry, coordinates, text_key), row_key))
-    persons = []
+    found: dict[str, list[pa.Table]] = {name: [] for name in _id_columns(entry)}
     for batch in read_batches(raw, _with_texts(entry)):
         rows += [hash_rows(values, row_key) for values in _row_values(entry, batch, text_key)]
-        persons += [
-            pa.Table.from_struct_array(batch.identifiers[name].value_counts()) for name in _id_columns(entry)
-        ]
+        for name, tables in found.items():
+            tables.append(pa.Table.from_struct_array(batch.identifiers[name].value_counts()))
     hashed = np.concatenate(rows)
     hashed.sort()
     distinct = hashed[_run_starts(hashed)]
-    if not persons:
-        return Fingerprints(np.empty(0, dtype=WORD), distinct, None)
-    if entry.privacy.person_column is None:  # a blank is no id
-        persons = [
-            table.filter(pc.not_equal(pc.utf8_trim_whitespace(table["values"]), "")) for table in persons
-        ]
-        return Fingerprints(_hash_persons(persons, id_key)[0], distinct, None)
-    ids, most = _hash_persons(persons, id_key)
+    of_persons = found.pop(entry.privacy.person_column or "", None)
+    others = [  # a blank is no id
+        table.filter(pc.not_equal(pc.utf8_trim_whitespace(table["values"]), ""))
+        for tables in found.values()
+        for table in tables
+    ]
+    ids, most = (np.empty(0, dtype=WORD), None) if of_persons is None else _hash_persons(of_persons, id_key)
+    if others:
+        ids = np.union1d(ids, _hash_persons(others, id_key)[0]).astype(WORD)
     return Fingerprints(ids, distinct, most)
 
 
 def _id_columns(entry: Entry) -> list[str]:
-    """Return the column of person ids, or all identifiers if the entry names none."""
-    if entry.privacy.person_column is not None:
-        return [entry.privacy.person_column]
+    """Return all identifiers: the column of person ids may be another one in another release."""
     return [column.name for column in entry.columns if column.type == "identifier"]
 
 
@@ -155,7 +153,6 @@ def _with_texts(entry: Entry) -> Entry:
     used = tuple(
         column.model_copy(update={"type": "identifier"}) if column.type in CATEGORICAL else column
         for column in entry.columns
-        if column.type != "identifier" or column.name in _id_columns(entry)
     )
     return entry.model_copy(update={"columns": used, "attributes": ()})
 

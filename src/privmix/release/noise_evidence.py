@@ -15,6 +15,11 @@ together. `check_noise` refuses numbers that are smaller than noise alone gives 
   changes by at most e^(1/16), and that of Gaussian noise by less than 2 up to 10 σ. So no position has a probability
   above 2/unit, and each half of a unit one of 0.45 to 0.55. Whole numbers fail this test.
 
+* Counts of records are whole numbers, so a noisy count is as far from the nearest whole number as the noise is. For
+  noise that is large beside 1, all distances up to 1/2 are nearly as likely. The number of counts within h of a whole
+  number is binomial, with P(‖n‖ ≤ h) = 1 - sinh((1/2 - h)/b)/sinh(1/(2b)) for Laplace noise, and the sum of the
+  probabilities of [k - h, k + h] over all whole k for Gaussian noise. Counts with hardly any noise fail this test.
+
 * No number lies farther from the possible statistics than the noise of any of L numbers gets with probability RARE:
   b ln(L / RARE) for Laplace noise, σ √(2 ln(2L / RARE)) for Gaussian noise. Large numbers fail this test.
 * Σ|x| ≤ Σ|s| + Σ|n|. Σ|s| is at most L times the largest statistic, and for counts the number of records. Σ|n|/b has
@@ -57,6 +62,7 @@ from privmix.privacy.exact import STEP
 
 COUNTABLE = 2.0**48  # steps: a division of a larger number cannot be undone exactly
 REACH = 1.05  # covers rounding, which adds to the scale of the noise
+NEAR = (0.25, 0.1, 0.03, 0.01, 0.003, 0.001)  # distances from a whole number
 RARE = 1e-12  # probability that one test refuses honest noise
 TILTS = np.geomspace(1e-7, 0.999, 500)  # bθ of the Chernoff bound
 TAILS = 2.0 ** -np.arange(1, 9)  # probabilities of the tails whose numbers are counted
@@ -77,6 +83,7 @@ class Noisy:
         None  # what each record adds to the sum of the numbers, if that is the same for all
     )
     rounding: float = 0.0  # largest error of the sum of the numbers by rounding
+    whole: bool = False  # whether the statistics are whole numbers
 
     @property
     def ratios(self) -> np.ndarray:
@@ -94,11 +101,35 @@ def check_noise(measured: Sequence[Noisy], where: str) -> None:
         ratios = np.concatenate([part.ratios for part in parts])
         plausible = plausible and _has_energy(ratios, law) and _has_tails(ratios, law)
         plausible = plausible and _has_differences(parts, law) and _has_low_parts(parts)
+        plausible = plausible and all(not part.whole or _is_off_whole_numbers(part) for part in parts)
         plausible = plausible and all(_is_in_reach(part) and _is_small_enough(part) for part in parts)
         if not plausible:
             raise UserError(
                 f"{where}: the {kind} do not have the noise that the plan of the mechanism demands; do not publish it."
             )
+
+
+def _is_off_whole_numbers(part: Noisy) -> bool:
+    """Test that no more of the counts are near whole numbers than noise puts there."""
+    apart = np.abs(part.values - np.rint(part.values)) - STEP
+    near = [near_whole_number(float(np.min(part.scale)), part.law, within) for within in NEAR]
+    return all(
+        (apart <= within).sum() <= stats.binom.isf(RARE, len(apart), chance)
+        for within, chance in zip(NEAR, near, strict=True)
+    )
+
+
+def near_whole_number(scale: float, law: str, within: float) -> float:
+    """Return the probability that noise of this scale lies within a distance of at most 1/2 of a whole number."""
+    if law == "laplace":
+        if scale < 1 / 100:
+            return 1 - math.exp(-within / scale)
+        return 1 - math.sinh((0.5 - within) / scale) / math.sinh(0.5 / scale)
+    if scale > 10:
+        return 2 * within
+    numbers = np.arange(-math.ceil(12 * scale) - 1, math.ceil(12 * scale) + 2)
+    law_of = stats.norm(scale=scale)
+    return float((law_of.cdf(numbers + within) - law_of.cdf(numbers - within)).sum())
 
 
 def farthest(deviation: float, size: int) -> float:

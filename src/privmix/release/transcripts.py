@@ -306,7 +306,7 @@ def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noi
     reach = sensitivity.counts(mechanism.relation(spec)).l1
     counts = _counts(entry["counts"], math.prod(shape))
     most = most_records(spec, mechanism.relation(spec))
-    return Noisy("cell counts", counts, reach / budget.epsilon, "laplace", False, 0.0, most, 1.0)
+    return Noisy("cell counts", counts, reach / budget.epsilon, "laplace", False, 0.0, most, 1.0, whole=True)
 
 
 def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> Noisy:
@@ -319,8 +319,10 @@ def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> Noi
     deviation = mechanism.deviation(mechanism.relation(spec), budget)
     most = most_records(spec, mechanism.relation(spec))
     if mechanism.noise == "laplace":
-        return Noisy("leaf counts", counts, deviation / math.sqrt(2), "laplace", False, 0.0, most, 1.0)
-    return Noisy("leaf counts", counts, deviation, "gaussian", False, 0.0, most, 1.0)
+        return Noisy(
+            "leaf counts", counts, deviation / math.sqrt(2), "laplace", False, 0.0, most, 1.0, whole=True
+        )
+    return Noisy("leaf counts", counts, deviation, "gaussian", False, 0.0, most, 1.0, whole=True)
 
 
 def check_shape(value: Any, first: int, depth: int) -> TreeShape:
@@ -420,7 +422,15 @@ def _marginals(entry: Entry, mechanism: NoisyMoments, spec: Spec, multiplier: fl
     for number, counts in enumerate(columns.split(table)):
         has_all = number not in spec.domain.states
         complete += [counts.sum()] if has_all else []
-        yield Noisy(marginals.LABEL, counts, sigma, least=0.0, most=most, per_record=1.0 if has_all else None)
+        yield Noisy(
+            marginals.LABEL,
+            counts,
+            sigma,
+            least=0.0,
+            most=most,
+            per_record=1.0 if has_all else None,
+            whole=True,
+        )
     slack = farthest(sigma * math.sqrt(2 * max(columns.sizes)), len(columns.sizes) ** 2)
     _demand(not complete or np.ptp(complete) <= slack, "columns of the same records")
 

@@ -437,8 +437,8 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
     """Describe the checks that a verified release has passed, and those that were not possible."""
     found = [
         f"The folder holds {len(model.files)} files, their checksums and a signature of these, and nothing else.",
-        f"The ledger is the one that {model.method} has by its public plan at this budget.",
-        "The ledger adds up to the claim, and the claim is within the budget.",
+        f"The ledger is the one that {model.method} has by its public plan at this budget, up to six digits.",
+        "The ledger adds up to the claim, and the claim is within the budget, up to six digits.",
         f"A second accountant ({second_accountant.NAME}) finds no larger ε.",
         "The transcript has the form that the plan demands, and the notes are sentences of the mechanism.",
         "The model card and the page with its picture are those that model.json gives.",
@@ -449,13 +449,13 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
         found.insert(
             5,
             "All noisy numbers of the transcript lie on the lattice of releases. Tests of their sizes, sums and digits "
-            "found no missing noise.",
+            "found no sign of missing noise.",
         )
     else:
         found.insert(
             5,
             "The reports have the columns and values of the mechanism. Tests of how often each answer occurs, or of "
-            "the sizes of the numbers, found no missing noise.",
+            "the sizes of the numbers, found no sign of missing noise.",
         )
     table = any(row["label"] == ATTRIBUTE_COUNTS for row in model.privacy.ledger)
     reported = model.local and bool(model.domain.axes)
@@ -472,9 +472,9 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
             "unit of their last digit.",
         )
     if derived == "mixture":
-        found.insert(6, "The mixture follows from the transcript.")
+        found.insert(6, "The mixture follows from the transcript, up to six digits.")
     elif derived == "weights":
-        found.insert(6, "The weights of the mixture follow from the transcript.")
+        found.insert(6, "The weights of the mixture follow from the transcript, up to six digits.")
         exact = table or not model.shares
         found.append(
             "Not checked: the means and covariances of the mixture start from a random search, so only their form was "
@@ -510,8 +510,10 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
         "extended attributes. A copy of the contents leaves them behind."
     )
     found.append(
-        "Not checked, because a folder cannot show it: that the noise was really drawn and independent (invented "
-        "numbers that pass the tests look the same), that the records are those of the stated unit, and that public "
-        "texts, bounds and names hold no records. This needs trust in the signer."
+        "Not checked, because a folder cannot show it: that the noise was really drawn, independent and of the stated "
+        "scale. Invented numbers that pass the tests look the same, and the tests notice noise that is several times "
+        "too small only where there are many numbers. Nor that the records are those of the stated unit, relation and "
+        "number, and that public texts, bounds, parameters and names, the published seed, and digits beyond the sixth "
+        "of numbers that follow from others hold no records. This needs trust in the signer."
     )
     return tuple(found)
