@@ -81,12 +81,14 @@ class RunPlan:
         return [mechanism for mechanism in self.mechanisms if not self.can_fit(dataset, mechanism)]
 
     def naive_pairs(self) -> list[tuple[str, str]]:
-        """The datasets with roles, each with every release without a guarantee."""
+        """The datasets with roles, each with every release without a guarantee, in the order of the registry."""
+        asked, order = self.settings.naive_releases, list(naive_registry.RELEASES)
+        releases = sorted(asked, key=lambda release: order.index(asked[release].method))
         return [
             (dataset, release)
             for dataset in self.settings.datasets
             if self.entries[dataset].roles is not None
-            for release in self.settings.naive_releases
+            for release in releases
         ]
 
     def benchmark_paths(self, stage: str) -> list[str]:
