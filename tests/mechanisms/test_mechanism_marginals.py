@@ -131,7 +131,7 @@ def test_weighted_rows_have_the_measured_shares_and_keep_their_dependence():
     second = np.where(rng.random(20_000) < 0.7, first, rng.integers(4, size=20_000))
     wanted = [np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.25, 0.25, 0.4, 0.1])]
     codes = np.column_stack([first, second])
-    weights = marginals.rake(codes, codes >= 0, [1e5 * each for each in wanted], 1.0, 100_000)
+    weights = marginals.rake(codes, codes >= 0, [1e5 * each for each in wanted], 1.0)
     for own, shares in zip(codes.T, wanted, strict=True):
         np.testing.assert_allclose(np.bincount(own, weights), shares, atol=1e-3)
 
@@ -143,19 +143,28 @@ def test_weighted_rows_have_the_measured_shares_and_keep_their_dependence():
     assert odds(weights) == pytest.approx(odds(np.ones(20_000)), rel=1e-6)
 
 
+def test_more_records_than_expected_keep_their_shares():
+    """Under add_remove the public number of records is only expected: counts may add up to any number."""
+    codes = np.repeat(np.arange(4), 1000)[:, None]
+    shares = np.array([0.5, 0.3, 0.15, 0.05])
+    for records in (500, 5000):
+        weights = marginals.rake(codes, codes >= 0, [records * shares], 1e-3)
+        np.testing.assert_allclose(np.bincount(codes[:, 0], weights), shares, atol=1e-6)
+
+
 def test_noise_alone_changes_nothing_and_impossible_counts_do_no_harm():
     rng = np.random.default_rng(2)
     codes = rng.integers(8, size=(5000, 1))
     noise = 300 / 8 + rng.normal(0, 500, 8)
-    kept = [marginals.rake(codes, codes >= 0, [noise * sign], 1e4, 300) for sign in (1, -1)]
+    kept = [marginals.rake(codes, codes >= 0, [noise * sign], 1e4) for sign in (1, -1)]
     for weights in kept:
         np.testing.assert_allclose(weights, 1 / 5000)
     only = np.zeros(9)
     only[8] = 300  # no row has this value
-    assert np.isfinite(marginals.rake(codes, codes >= 0, [only], 1.0, 300)).all()
+    assert np.isfinite(marginals.rake(codes, codes >= 0, [only], 1.0)).all()
     given = rng.random((5000, 1)) < 0.4
     third = np.array([0, 0, 300, 0, 0, 0, 0, 0.0])
-    weights = marginals.rake(codes, given, [third], 1.0, 300)
+    weights = marginals.rake(codes, given, [third], 1.0)
     assert weights[given[:, 0]].sum() == pytest.approx(given.mean())
     assert weights[codes[:, 0] == 2].sum() == pytest.approx(
         1, abs=1e-3

@@ -163,7 +163,10 @@ class Spec:
 
     def choice_note(self, number: int) -> str:
         """Return the note for readers if this number was chosen among the candidates."""
-        return f"The number of components ({number}) was chosen among {', '.join(map(str, self.candidates))}."
+        listed = ", ".join(map(str, self.candidates))
+        if number not in self.candidates:
+            return f"The number of components was chosen among {listed}; only {number} are supported."
+        return f"The number of components ({number}) was chosen among {listed}."
 
 
 def best_fit(spec: Spec, fit: Callable[[int], FitResult], records: float) -> FitResult:

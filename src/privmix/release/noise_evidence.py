@@ -111,7 +111,7 @@ def check_noise(measured: Sequence[Noisy], where: str) -> None:
 
 def _is_off_whole_numbers(part: Noisy) -> bool:
     """Test that no more of the counts are near whole numbers than noise puts there."""
-    apart = np.abs(part.values - np.rint(part.values)) - STEP
+    apart = np.abs(part.values - np.rint(part.values)) + STEP
     near = [near_whole_number(float(np.min(part.scale)), part.law, within) for within in NEAR]
     return all(
         (apart <= within).sum() <= stats.binom.isf(RARE, len(apart), chance)

@@ -39,7 +39,7 @@ MOST_NOISE = 0.03  # total variation distance of a column that the noise in its 
 FEWEST_ROWS, MOST_ROWS = (
     2000,
     20_000,
-)  # drawn by their weights: as many as there are records, within these limits
+)  # drawn by their weights: the public number of records, within these limits
 POOL = 3  # rows to weight for each that is drawn
 SWEEPS = 15
 SMALLEST = 1e-100  # keeps divisors away from zero
@@ -149,7 +149,7 @@ def fit_again(
     rows = int(np.clip(spec.domain.rows, FEWEST_ROWS, MOST_ROWS))
     points, codes = draw_inside(mixture, POOL * rows, spec, rng)
     coded, given = columns.codes(points, codes), columns.given(codes, len(points))
-    weights = rake(coded, given, columns.split(table), deviation, spec.domain.rows)
+    weights = rake(coded, given, columns.split(table), deviation)
     drawn = np.searchsorted(np.cumsum(weights), (np.arange(rows) + 0.5) / rows)
     drawn = np.minimum(drawn, len(points) - 1)
     number = FINER * mixture.n_components
@@ -160,9 +160,7 @@ def fit_again(
     return mixed_em.fit(points[drawn], chosen, sizes, number, floor=spec.floor, rng=rng).mixture
 
 
-def rake(
-    codes: np.ndarray, given: np.ndarray, counts: Sequence[np.ndarray], deviation: float, rows: int
-) -> np.ndarray:
+def rake(codes: np.ndarray, given: np.ndarray, counts: Sequence[np.ndarray], deviation: float) -> np.ndarray:
     """Return weights of the rows, (n,) with sum 1, that give each column its measured shares.
 
     A value that no row has gets no weight. A row that lacks a coordinate still has a place there, because given its
@@ -171,7 +169,7 @@ def rake(
     """
     weights = np.full(len(codes), 1 / len(codes))
     wanted = [
-        _believed(np.bincount(own[has], minlength=len(noisy)) / max(has.sum(), 1), noisy, deviation, rows)
+        _believed(np.bincount(own[has], minlength=len(noisy)) / max(has.sum(), 1), noisy, deviation)
         for own, has, noisy in zip(codes.T, given.T, counts, strict=True)
     ]
     for _ in range(SWEEPS):
@@ -186,9 +184,9 @@ def rake(
     return weights
 
 
-def _believed(modelled: np.ndarray, noisy: np.ndarray, deviation: float, rows: int) -> np.ndarray:
+def _believed(modelled: np.ndarray, noisy: np.ndarray, deviation: float) -> np.ndarray:
     """Return the shares of a column: the measured ones, moved towards the modelled ones by as much as noise demands."""
-    total = float(np.clip(noisy.sum(), 1.0, rows))
+    total = max(float(noisy.sum()), 1.0)
     apart = noisy / total - modelled
     apart -= apart.mean()
     energy = max(float(apart @ apart), SMALLEST)
