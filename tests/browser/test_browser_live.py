@@ -303,7 +303,9 @@ def test_cells_are_table_cells_on_desktop_and_in_print(visit, page, media):
     displays = seen.locator("tbody :is(td, th)").evaluate_all(
         "cells => [...new Set(cells.map(cell => getComputedStyle(cell).display))]"
     )
-    assert displays == ["table-cell"]
+    assert set(displays) - {"none"} == {
+        "table-cell"
+    }  # scripts hide cells of the table for readers without scripts
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])

@@ -28,6 +28,7 @@ OTHER_SECTIONS = {
     "source": {"kind": "file", "path": "spots"}, "reader": {"format": "csv"}, "coordinates": ["lon", "lat"],
     "attributes": [], "outcome": "night", "privacy": ADD_REMOVE, "expected": {"rows": 400}, "visibility": "sensitive",
     "isolated": ["p1"], "caveats": ["Few spots."],
+    "roles": {"quasi_identifiers": ["night"], "sensitive": ["lat"], "bins": {"lat": 4}},
 }  # fmt: skip
 
 

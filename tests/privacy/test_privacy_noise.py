@@ -140,7 +140,8 @@ ALLOWED = {
     "catalog/synthetic.py", "evaluate/clusters.py", "evaluate/table.py",
     "mixture/em.py", "mixture/mixed.py", "mixture/mixed_em.py", "mixture/model.py", "mixture/moments.py",
     "mixture/posterior.py", "mixture/search.py",
-    "naive/k_anonymity.py", "naive/pseudonymised.py", "naive/statistics.py", "pipeline/usefulness.py",
+    "naive/k_anonymity.py", "naive/pseudonymised.py", "naive/statistics.py",
+    "pipeline/naive.py", "pipeline/usefulness.py",
     "release/make.py", "release/synthetic.py", "report/run.py",
 }  # fmt: skip
 DRAWING = {"laplace", "normal", "standard_normal", "gumbel", "exponential", "geometric", "random", "uniform",

@@ -1,42 +1,58 @@
-"""Releases without a guarantee by name, with their parameters from the configuration."""
+"""Releases without a guarantee by name, with their parameters from the configuration.
 
+The module of a release, and with it pandas, is imported only when the release is made. So a plan loads fast.
+"""
+
+import importlib
+import math
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privmix.errors import UserError, suggest
-from privmix.naive.base import NaiveRelease
-from privmix.naive.k_anonymity import KAnonymous
-from privmix.naive.pseudonymised import Pseudonymised
-from privmix.naive.statistics import ExactStatistics, NoisyAnswers, Rounded, Suppressed
 
-RELEASES: dict[str, type[NaiveRelease]] = {
-    "pseudonymised": Pseudonymised,
-    "k_anonymous": KAnonymous,
-    "exact_statistics": ExactStatistics,
-    "rounded": Rounded,
-    "suppressed": Suppressed,
-    "noisy_answers": NoisyAnswers,
+if TYPE_CHECKING:
+    from privmix.naive.base import NaiveRelease
+
+RELEASES = {
+    "pseudonymised": ("pseudonymised", "Pseudonymised"),
+    "k_anonymous": ("k_anonymity", "KAnonymous"),
+    "exact_statistics": ("statistics", "ExactStatistics"),
+    "rounded": ("statistics", "Rounded"),
+    "suppressed": ("statistics", "Suppressed"),
+    "noisy_answers": ("statistics", "NoisyAnswers"),
 }
+WHOLE = {"k": 2, "l": 2, "to": 2, "below": 2}  # whole numbers, and the least of each
+PARAMETERS = {
+    "k_anonymous": ("k", "l", "t"), "rounded": ("to",), "suppressed": ("below",), "noisy_answers": ("scale",),
+}  # fmt: skip
 
 
-def build(name: str, parameters: Mapping[str, Any], where: str) -> NaiveRelease:
-    """Return the release of this name. `where` is the place in the configuration, for messages."""
+def check(name: str, parameters: Mapping[str, Any], where: str) -> None:
+    """Refuse an unknown release or parameter. `where` is the place in the configuration, for messages."""
     if name not in RELEASES:
         raise UserError(f"{where}: {name!r} is not a release; {suggest(name, RELEASES)}")
-    kind: Any = RELEASES[name]
-    known = [each.name for each in fields(kind)]
-    for key in parameters:
+    known = PARAMETERS.get(name, ())
+    for key, value in parameters.items():
         if key not in known:
             raise UserError(
                 f"{where}: {name} has no parameter {key!r}; {suggest(key, known) if known else 'remove it.'}"
             )
-    for key, value in parameters.items():
-        if isinstance(value, bool) or not isinstance(value, int | float | None):
+        if value is None and key in ("l", "t"):
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise UserError(f"{where}: {name}.{key} = {value!r} must be a number.")
-        if isinstance(value, float) and key in ("k", "l", "to", "below"):
+        if key in WHOLE and not isinstance(value, int):
             raise UserError(f"{where}: {name}.{key} = {value!r} must be a whole number.")
-    try:
-        return kind(**parameters)
-    except UserError as problem:
-        raise UserError(f"{where}: {problem}") from None
+        if value < WHOLE.get(key, 0) or (key not in WHOLE and not 0 < value < math.inf):
+            least = f"at least {WHOLE[key]}" if key in WHOLE else "a positive number"
+            raise UserError(f"{where}: {name}: {key} = {value:g} must be {least}.")
+        if key == "t" and value > 1:
+            raise UserError(f"{where}: {name}: t = {value:g} must lie in (0, 1], or be left out.")
+
+
+def build(name: str, parameters: Mapping[str, Any], where: str) -> "NaiveRelease":
+    """Return the release of this name."""
+    check(name, parameters, where)
+    module, kind = RELEASES[name]
+    made: NaiveRelease = getattr(importlib.import_module(f"privmix.naive.{module}"), kind)(**parameters)
+    return made

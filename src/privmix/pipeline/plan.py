@@ -152,7 +152,7 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
         where = f"configuration: naive_releases.{name}"
         if name in settings.mechanisms:
             raise UserError(f"{where}: a mechanism has this id too; choose another id.")
-        naive_registry.build(asked.method, asked.parameters, where=where)
+        naive_registry.check(asked.method, asked.parameters, where=where)
     for dataset in settings.datasets:
         path = planned.local_source(dataset)
         if path is not None and not path.is_file():
