@@ -125,7 +125,7 @@ def show_membership() -> None:
 
 
 def show_linkage() -> None:
-    """Print the share of users whom known ratings single out."""
+    """Print the share of users that known ratings single out."""
     frame = load("movielens").frame
     print("\n| known | ratings | singled out | 95 % interval | must |\n|---|---|---|---|---|")
     for label, exact in (

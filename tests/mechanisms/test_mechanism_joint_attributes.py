@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from making import make_domain
+from test_mechanism_mixed_moments import APART, CLOSE, make_spec, same_place_records
 
 from privmix.artefacts.domain import Attribute
 from privmix.audit import replay
@@ -20,37 +20,13 @@ from privmix.mechanisms.shared.joint_moments import MomentMeasurement, mixed_vec
 from privmix.mixture import gradient
 from privmix.mixture.coded import side_by_side
 from privmix.mixture.mixed import MixedMixture
-from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import ATTRIBUTE_COUNTS, Budget
 from privmix.privacy.calibration import noise_multipliers_by_share
 
 METHODS = ["posterior_sample", "dp_sgd"]
 RELATIONS = ["add_remove", "replace_one"]
 LEVELS = [("record", 1), ("person", 3)]
-ATTRIBUTES = [("sex", ("f", "m")), ("dog", ("no", "yes", "both"))]
 BUDGET = Budget(1.0, 1e-6)
-APART = MixedMixture(
-    Mixture(np.array([0.5, 0.5]), np.array([[-0.4, 0.0], [0.4, 0.0]]), np.array([np.eye(2) * 1e-4] * 2)),
-    {"sex": np.array([[0.9, 0.1], [0.2, 0.8]]), "dog": np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])},
-)
-CLOSE = MixedMixture(
-    Mixture(np.array([0.4, 0.6]), np.array([[-0.1, 0.0], [0.1, 0.0]]), np.array([np.eye(2) * 0.04] * 2)),
-    APART.shares,
-)
-
-
-def make_spec(rows=4000, components=4, unit="record", held=1, relation="replace_one", attributes=ATTRIBUTES):
-    domain = make_domain(rows=rows, attributes=attributes, unit=unit, max_records=held, relation=relation)
-    return Spec(domain, components)
-
-
-def same_place_records(rows, seed=1):
-    """Make one cloud: those of sex 1 lie higher, and nothing but their sex tells that there are two groups."""
-    rng = np.random.default_rng(seed)
-    sex = rng.integers(2, size=rows)
-    points = rng.normal(0, 0.1, (rows, 2)) + np.column_stack([np.zeros(rows), 0.15 * sex - 0.075])
-    codes = {"sex": sex, "dog": rng.integers(3, size=rows)}
-    return Records(np.clip(points, -0.7, 0.7), codes, np.arange(rows, dtype=np.uint64))
 
 
 def random_unit(rng, held, end):

@@ -18,7 +18,7 @@ from privmix.attacks.finding import LEAST_PEOPLE, NotMeasured
 from privmix.privacy.hypothesis_testing import AucInterval, auc_with_interval, roc_curve, true_positive_rate
 
 FALSE_ALARMS = 0.01
-NOBODY = 0.01  # a value that nobody has counts as one of a hundredth of a person
+UNSEEN = 0.01  # people that count for a value that does not occur
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ def attack_by_shares(
 ) -> AggregateMembership | NotMeasured:
     """Guess who is in the pool behind published shares.
 
-    `reference`, `members` and `held_out` have one row of yes/no values per person; nobody is in two of them. `shares`
-    may be exact, rounded or noisy.
+    `reference`, `members` and `held_out` have one row of yes/no values per person; no person is in two of them.
+    `shares` may be exact, rounded or noisy.
     """
     for name, people in (("pool", members), ("reference", reference), ("held-out group", held_out)):
         if len(people) < LEAST_PEOPLE:
@@ -84,7 +84,7 @@ def homer_statistic(people: np.ndarray, shares: np.ndarray, reference: np.ndarra
 
 def _inside(shares: np.ndarray, people: int) -> np.ndarray:
     """Return shares between 0 and 1. A share of 0 is strong evidence but not certain: shares may be rounded."""
-    least = NOBODY / people
+    least = UNSEEN / people
     return np.clip(shares, least, 1 - least)
 
 

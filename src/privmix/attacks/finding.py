@@ -1,10 +1,10 @@
 """Findings: for how many people an attack succeeds, beside an attacker who knows the population only.
 
-The interval of a rate is Wilson's at 95 %. A person on whom an attack succeeds in some of several tries counts with the
-share of these tries. The variance of a number between 0 and 1 is at most that of a success, so the interval is then too
-wide and never too narrow. The interval of the gain over the baseline is Newcombe's for paired rates (Newcombe 1998,
-method 10). Intervals describe people like those of the table: if all people of a table were attacked, the rate in this
-table is known exactly.
+The interval of a rate is Wilson's at 95 %. If an attack on a person succeeds in some of several tries, the person
+counts with the share of these tries. The variance of a number between 0 and 1 is at most that of a success, so the
+interval is then too wide and never too narrow. The interval of the gain over the baseline is Newcombe's for paired
+rates (Newcombe 1998, method 10). Intervals describe people like those of the table: if all people of a table were
+attacked, the rate in this table is known exactly.
 """
 
 import math

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-FROM, TO = "_from", "_to"
+FROM, TO = "_from", "_to"  # as in `naive.k_anonymity`, which is a package beside this one
 
 
 def range_names(table: pd.DataFrame) -> list[str]:

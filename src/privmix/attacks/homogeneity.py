@@ -59,7 +59,7 @@ def attack_by_homogeneity(
 def attack_by_intersection(
     tables: Sequence[pd.DataFrame], known: pd.DataFrame, sensitive: str, rng: np.random.Generator
 ) -> Result:
-    """Find the people for whom all tables together leave one sensitive value.
+    """Find the people who have only one possible sensitive value, given all tables.
 
     `known` has the true quasi-identifiers of all people and, to check the answer, their sensitive value. Each table may
     have other quasi-identifiers and other ranges. The baseline are those people who have the most common value.

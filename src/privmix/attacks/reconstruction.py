@@ -5,7 +5,7 @@ The attacker knows who is counted in each answer: A has a row per answer and a c
 program (Dwork, McSherry, Talwar 2007), and rounds. With more than `MOST_UNKNOWNS` unknowns it is least squares instead,
 by accelerated projected gradients (Beck and Teboulle 2009).
 
-People whom no published count tells apart share one unknown: how many of them have the secret.
+People who are the same in every published count share one unknown: how many of them have the secret.
 
 The baseline guesses the most common secret for everyone. A table of counts also says how a secret depends on what is
 known, and this is knowledge of the population too. With the same table of other people, `attack_by_table` therefore
@@ -26,7 +26,7 @@ from privmix.errors import UserError
 MOST_UNKNOWNS = 400
 MOST_STEPS = 2000
 TOLERANCE = 1e-4  # of a person
-ALL, PEOPLE = "all", "people"
+ALL, PEOPLE = "all", "people"  # as in `naive.statistics`, which is a package beside this one
 
 
 def solve(
@@ -198,7 +198,7 @@ def _factorize(values: pd.Series) -> tuple[np.ndarray, pd.Index]:
 
 
 def _lookup(order: pd.Index, values: pd.Series) -> np.ndarray:
-    """Return the code of each value, -1 for "all" and -2 for a value that nobody has."""
+    """Return the code of each value, -1 for "all" and -2 for a value that does not occur."""
     texts = values.astype(str)
     codes = order.get_indexer(pd.Index(texts))
     return np.where(texts == ALL, -1, np.where(codes < 0, -2, codes))

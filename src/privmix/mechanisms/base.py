@@ -115,7 +115,7 @@ class Spec:
         return replace(self, n_components=number, candidates=())
 
     def up_to(self, factor: int) -> "Spec":
-        """Return the same spec with candidates that double the number of components, up to so many times it."""
+        """Return the same spec with candidates that double the number of components, up to this factor."""
         if factor == 1 or self.candidates:
             return self
         numbers = [self.n_components << times for times in range(factor.bit_length())]
@@ -336,7 +336,7 @@ class Mechanism:
 
 @mechanism_dataclass
 class FreeChoice(Mechanism):
-    """`finer`: up to so many times the requested components, as far as what was measured supports them."""
+    """`finer`: largest factor of the requested components; what was measured decides."""
 
     chooses_components: ClassVar[bool] = True
     for_table: ClassVar[Mapping[str, Any]] = {"finer": 4}

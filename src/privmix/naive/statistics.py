@@ -135,7 +135,7 @@ class NoisyAnswers:
         return f"Answers to any number of questions, each with fresh Laplace noise of scale {self.scale:g}."
 
     def add_noise(self, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Add noise that nobody accounts for. It protects nothing once a question is repeated."""
+        """Add noise without accounting. It protects nothing once a question is repeated."""
         return np.asarray(numbers, dtype=float) + rng.laplace(0, self.scale, np.shape(numbers))
 
     def make_table(self, records: Records, rng: np.random.Generator) -> pd.DataFrame:

@@ -1,13 +1,14 @@
 """Make the releases that people make instead of a private model, and attack each with every attack that applies."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 
 from privmix.artefacts.naive import Anonymity, AveragedAnswers, Kind, NaiveAttack, Uniqueness
 from privmix.attacks import aggregate, differencing, homogeneity, linkage, reconstruction
-from privmix.attacks.finding import Finding, NotMeasured, Result
+from privmix.attacks.finding import NotMeasured, Result
 from privmix.naive import k_anonymity
 from privmix.naive.base import NaiveRelease
 from privmix.naive.k_anonymity import KAnonymous
@@ -247,17 +248,4 @@ def _written(kind: Kind, found: list[Result]) -> Iterator[NaiveAttack]:
 
 
 def _write(kind: Kind, found: Result) -> NaiveAttack:
-    if not isinstance(found, Finding):
-        return NaiveAttack(kind=kind, attack=found.attack, reason=found.reason)
-    return NaiveAttack(
-        kind=kind,
-        attack=found.attack,
-        people=found.people,
-        population=found.population,
-        rate=found.rate,
-        low=found.low,
-        high=found.high,
-        baseline=found.baseline,
-        gain_low=found.gain_low,
-        gain_high=found.gain_high,
-    )
+    return NaiveAttack(kind=kind, **asdict(found))

@@ -115,7 +115,7 @@ def _check_attributes(domain: Domain) -> None:
 def check_mixtures(model: ReleasedModel, most: int) -> None:
     """Check the form of the mixture: what every mechanism guarantees, and the same mixture in both systems of units.
 
-    It has at most so many components as the plan of its mechanism allows.
+    `most`: the largest number of components that the plan of its mechanism allows.
 
     A naive fit to noisy reports, and DP-EM, may give components that are wider than the public box.
     """

@@ -103,7 +103,7 @@ def plan_columns(
 
 
 def reach(columns: int, neighbours: Neighbours) -> float:
-    """Return the L2 sensitivity of the counts of so many columns."""
+    """Return the L2 sensitivity of the counts of this number of columns."""
     return sensitivity.attribute_counts(neighbours, attributes=columns).l2
 
 
