@@ -99,6 +99,20 @@ def test_rows_fit_within_the_tolerance_and_its_end():
     )
 
 
+def test_several_rows_say_nothing_about_people_with_one_row():
+    """Of 60 people, 20 have two rows; all rows are different."""
+    who = np.concatenate([np.arange(60), np.arange(20)])
+    frame = pd.DataFrame({"who": who, "film": np.arange(80)})
+    one, two = link_by_rows(frame, frame, "who", rng(), exact=["film"], facts=[1, 2])
+    assert (one.people, one.population, one.disclosed) == (60, 60, 59)
+    assert (two.people, two.population, two.disclosed) == (20, 20, 20)
+
+
+def test_a_table_with_one_quasi_identifier_says_so():
+    [found] = link_by_columns(people(50), people(50), NAMES[:1], rng(), facts=[2])
+    assert found == NotMeasured("linkage by 2 known facts", "The table has only 1 quasi-identifier to know.")
+
+
 @pytest.fixture(scope="module")
 def ratings() -> pd.DataFrame:
     return package_table(

@@ -2,10 +2,11 @@
 
 import html
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import made_up_run
+import numpy as np
 import pytest
 import yaml
 from made_up_run import CHECKINS, MadeUpData
@@ -13,7 +14,10 @@ from test_report_page import check
 
 from privmix.artefacts.io import write_json
 from privmix.artefacts.naive import Anonymity, AveragedAnswers, NaiveAttack, NaiveFile, Uniqueness
+from privmix.attacks.finding import compare
 from privmix.naive.base import NOTICE
+from privmix.naive.registry import RELEASES as RELEASES_IN_ORDER
+from privmix.report.naive_findings import works
 from privmix.report.results import Results
 from privmix.report.sections import instead
 
@@ -22,7 +26,8 @@ ROLES = {"quasi_identifiers": ["latitude", "longitude"], "sensitive": ["at_night
 RELEASES = {"codes": {"method": "pseudonymised"}, "table": {"method": "k_anonymous", "k": 5}}
 
 
-def attack(kind, name, rate, baseline, *, gain_low=0.01, people=7411, population=7411):
+def attack(kind, name, rate, baseline, *, gain_low=None, people=7411, population=7411):
+    gain_low = rate - baseline - 0.02 if gain_low is None else gain_low
     return NaiveAttack(
         kind=kind, attack=name, people=people, population=population, rate=rate, low=rate - 0.02, high=rate + 0.02,
         baseline=baseline, gain_low=gain_low, gain_high=rate - baseline + 0.03,
@@ -158,7 +163,8 @@ def test_a_cache_is_named_as_no_help_only_if_it_was_defeated(made):
     both = sentence_of(made, "noisy_answers", AVERAGING, REWORDED, averaging=steps)
     assert (
         both
-        == "Asking the same question 256 times gives the exact number in 70 % of questions; a cache does not help."
+        == "Asking the same question 256 times gives the exact number in 70 % of questions (knowing only the "
+        "population: 0 %); a cache does not help."
     )
     held = REWORDED.model_copy(update={"gain_low": -0.1})
     assert "cache" not in sentence_of(made, "noisy_answers", AVERAGING, held, averaging=steps)
@@ -166,8 +172,48 @@ def test_a_cache_is_named_as_no_help_only_if_it_was_defeated(made):
         made, "noisy_answers", AVERAGING.model_copy(update={"gain_low": 0.0}), REWORDED, averaging=steps
     )
     assert (
-        open_cache == "Asking the same in other words 256 times gives the exact number in 75 % of questions."
+        open_cache == "Asking the same in other words 256 times gives the exact number in 75 % of questions "
+        "(knowing only the population: 0 %)."
     )
+
+
+def test_rows_of_a_person_single_out_only_people_with_as_many_rows(made):
+    one = attack("linkage", "linkage by 1 known row", 0.26, 0.0001, people=1000, population=1000)
+    four = attack("linkage", "linkage by 4 known rows", 0.99, 0.0001, people=50, population=50)
+    said = sentence_of(made, "pseudonymised", one, four)
+    assert said == "260 of 1,000 people can be singled out by 1 known row (latitude and longitude)."
+    said = sentence_of(made, "pseudonymised", four)
+    assert said.startswith("49 of 50 people with 4 rows or more can be singled out by 4 known rows (")
+
+
+def test_an_attack_that_works_by_chance_alone_is_one_of_many(made):
+    """Of 40 attacks without effect, one has a 95 % interval above the population on average."""
+    lucky = attack("reconstruction", "reconstruction from many", 0.52, 0.5, gain_low=0.002)
+    [alone] = rows_of(made, release("codes", "rounded", [lucky]))
+    assert alone.badge == "the attack works"
+    [row] = rows_of(
+        made, release("codes", "rounded", [lucky, *[MEMBERSHIP.model_copy(update={"gain_low": -0.1})] * 39])
+    )
+    assert row.badge == "no attack works"
+    [row] = rows_of(made, release("codes", "rounded", [RECONSTRUCTION, *[MEMBERSHIP] * 39]))
+    assert row.badge == "both attacks work"
+
+
+def test_verdicts_are_false_as_rarely_as_the_page_says():
+    rng = np.random.default_rng(0)
+    worlds, attacks, people = 400, 30, 500
+    false = 0
+    for _ in range(worlds):
+        found = [compare("a", hits, 0.3) for hits in rng.random((attacks, people)) < 0.3]
+        false += any(works(NaiveAttack(kind="homogeneity", **asdict(each)), attacks) for each in found)
+    assert false / worlds < 0.05  # at most 2.5 % are expected; more than 5 % have a probability below 1e-3
+
+
+def test_releases_have_the_order_of_the_registry(made):
+    files = [release(name, name, [LINKAGE]) for name in reversed(RELEASES_IN_ORDER)]
+    assert [row.title for row in rows_of(made, *files)] == [
+        instead.TITLES[name] for name in RELEASES_IN_ORDER
+    ]
 
 
 @pytest.mark.parametrize("gain_low", [-0.2, 0.0])
@@ -201,7 +247,7 @@ def test_details_list_every_attack_and_the_reason_of_those_not_measured(made):
     assert (
         "linkage by 8 known facts Not measured. This attack needs at least 20 people; there are 17." in words
     )
-    assert "homogeneity: at_night is guessed 62 % [60 %, 64 %] 58 % +4 % [+1 %, +7 %] 7,411" in words
+    assert "homogeneity: at_night is guessed 62 % [60 %, 64 %] 58 % +4 % [+2 %, +7 %] 7,411" in words
     assert "k = 5 (smallest group that looks alike), l = 1" in words
     assert "Unique rows: 8.3 % (613) by latitude." in words
 

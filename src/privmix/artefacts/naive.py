@@ -37,7 +37,7 @@ class NaiveAttack(Artefact):
 
     @property
     def beats_population(self) -> bool:
-        """Whether the attack is better than knowledge of the population, beyond chance (95 %)."""
+        """Whether this attack alone is better than knowledge of the population, beyond chance (95 %)."""
         return self.gain_low is not None and self.gain_low > 0
 
     @property

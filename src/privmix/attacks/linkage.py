@@ -45,9 +45,7 @@ def link_by_columns(
         if problem is not None:
             found.append(NotMeasured(attack, problem.reason))
         elif number > len(quasi_identifiers):
-            found.append(
-                NotMeasured(attack, f"The table has only {len(quasi_identifiers)} quasi-identifiers to know.")
-            )
+            found.append(NotMeasured(attack, f"The table has only {_count(len(quasi_identifiers))} to know."))
         else:
             sets = list(itertools.combinations(range(len(quasi_identifiers)), number))
             if range_names(table):
@@ -58,6 +56,10 @@ def link_by_columns(
                 hits = _hits_in_values(table, known, quasi_identifiers, sets, persons, owners)
             found.append(compare(attack, mean_by_person(hits, persons[rows]), 1 / population, population))
     return found
+
+
+def _count(quasi_identifiers: int) -> str:
+    return f"{quasi_identifiers} quasi-identifier{'s' if quasi_identifiers > 1 else ''}"
 
 
 def _hits_in_ranges(
@@ -114,7 +116,8 @@ def link_by_rows(
 
     A row of the table fits a known row if the columns in `exact` are equal and those in `about` differ by at most the
     given number. `person` is the column of persons in both tables; the attacker sees only which rows of the table
-    belong together, and the names serve to check the answer.
+    belong together, and the names serve to check the answer. Only people with as many rows are attacked, so a finding
+    says nothing about others.
     """
     about = dict(about or {})
     index = _Index(table, person, exact, about)
@@ -138,7 +141,7 @@ def link_by_rows(
                 chosen = rng.choice(rows, number, replace=False)
                 candidates = index.candidates([(keys[row], values[row]) for row in chosen])
                 hits[place] += len(candidates) == 1 and names[rows[0]] in candidates
-        found.append(compare(attack, hits / tries, 1 / len(rows_of), len(rows_of)))
+        found.append(compare(attack, hits / tries, 1 / len(rows_of), len(people)))
     return found
 
 

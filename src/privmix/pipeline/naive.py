@@ -85,9 +85,8 @@ def _attack_rows(
     people = records.persons
     if isinstance(release, Pseudonymised) and len(np.unique(people)) < len(people):
         own = records.binned.assign(person=people)
-        yield from _written(
-            "linkage", linkage.link_by_rows(own, own, "person", rng, exact=[*known, *sensitive])
-        )
+        # Not by the sensitive columns: an attacker wants to learn them and does not know them.
+        yield from _written("linkage", linkage.link_by_rows(own, own, "person", rng, exact=known))
     else:
         published = records.binned if isinstance(release, Pseudonymised) else table
         yield from _written("linkage", linkage.link_by_columns(published, records.binned, known, rng))

@@ -1,16 +1,19 @@
 """The most telling attack on a release without a guarantee, in one plain sentence."""
 
+import re
 from collections.abc import Sequence
+from statistics import NormalDist
 
 from privmix.artefacts.naive import NaiveAttack, NaiveFile
 from privmix.report.format import listing, percent, rate, three_digits
 
 CERTAIN, GUESSED = " is certain", " is guessed"
+FALSE_VERDICT = 0.025  # probability that any attack of a dataset is said to work if none does
 
 
 def describe_headline(file: NaiveFile, working: Sequence[NaiveAttack], shows: bool) -> str:
     """Describe the most telling of the attacks that work, in one sentence."""
-    attack = min(working, key=lambda each: (_rank(each), -(each.rate or 0.0) + (each.baseline or 0.0)))
+    attack = min(working, key=lambda each: (_rank(each), -_gain(each) * each.population))
     reached, known = percent(attack.rate or 0.0), percent(attack.baseline or 0.0)
     compared = f"{reached} of {attack.counted} (knowing only the population: {known})"
     secret = quoted(file.sensitive[0])
@@ -20,9 +23,11 @@ def describe_headline(file: NaiveFile, working: Sequence[NaiveAttack], shows: bo
         start = f"{anonymous}, but "
     if attack.kind == "linkage":
         facts = attack.attack.removeprefix("linkage ")
-        every = len(file.quasi_identifiers)
-        names = f" ({listing(file.quasi_identifiers)})" if facts == f"by {every} known facts" else ""
-        said = f"{_people(attack, shows)} can be singled out {facts}{names}."
+        rows = re.fullmatch(r"by (\d+) known rows?", facts)
+        every = rows or facts == f"by {len(file.quasi_identifiers)} known facts"
+        names = f" ({listing(file.quasi_identifiers)})" if every else ""
+        some = f" with {rows[1]} rows or more" if rows and rows[1] != "1" else ""
+        said = f"{_people(attack, shows)}{some} can be singled out {facts}{names}."
     elif attack.kind in ("homogeneity", "intersection") and attack.attack.endswith(CERTAIN):
         column = _column(attack)
         two = "with a second table, " if attack.kind == "intersection" else ""
@@ -52,6 +57,23 @@ def describe_headline(file: NaiveFile, working: Sequence[NaiveAttack], shows: bo
     return sentence[0].upper() + sentence[1:]
 
 
+def works(attack: NaiveAttack, attacks: int) -> bool:
+    """Whether an attack is better than knowledge of the population, beyond the chance that one of several looks so.
+
+    If none of the attacks is better, the probability that any of them is said to work is at most 2.5 % (Bonferroni).
+    The end of the 95 % interval moves away from the gain like that of a normal distribution.
+    """
+    if attack.gain_low is None:
+        return False
+    normal = NormalDist()
+    stretch = normal.inv_cdf(1 - FALSE_VERDICT / attacks) / normal.inv_cdf(1 - FALSE_VERDICT)
+    return _gain(attack) > stretch * (_gain(attack) - attack.gain_low)
+
+
+def _gain(attack: NaiveAttack) -> float:
+    return (attack.rate or 0.0) - (attack.baseline or 0.0)
+
+
 def _rank(attack: NaiveAttack) -> int:
     """Rank attacks by how plainly they show a disclosure."""
     if attack.attack.endswith(GUESSED):
@@ -74,7 +96,7 @@ def quoted(column: str) -> str:
 def _people(attack: NaiveAttack, shows: bool) -> str:
     """Describe the people (or rows) for whom the attack succeeds and knowledge of the population does not."""
     if not shows:
-        return f"{percent((attack.rate or 0.0) - (attack.baseline or 0.0))} of {attack.counted}"
+        return f"{percent(_gain(attack))} of {attack.counted}"
     sampled = attack.people < attack.population
     number = f"about {three_digits(attack.disclosed)}" if sampled else f"{attack.disclosed:,}"
     return f"{number} of {attack.population:,} {attack.counted}"
@@ -90,6 +112,10 @@ def _describe_averaging(file: NaiveFile, working: Sequence[NaiveAttack]) -> str:
     repeated = [attack for attack in averages if attack not in cached]
     how = "asking the same question" if repeated else "asking the same in other words"
     times = f" {file.averaging[-1].times} times" if file.averaging else " many times"
-    share = percent((repeated or cached)[0].rate or 0.0)
-    said = f"{how}{times} gives the exact number in {share} of questions"
+    first = (repeated or cached)[0]
+    known = percent(first.baseline or 0.0)
+    said = (
+        f"{how}{times} gives the exact number in {percent(first.rate or 0.0)} of questions "
+        f"(knowing only the population: {known})"
+    )
     return f"{said}; a cache does not help." if repeated and cached else f"{said}."

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from privmix.artefacts.naive import NaiveAttack, NaiveFile
+from privmix.naive.registry import RELEASES
 from privmix.report.audit_findings import findings
 from privmix.report.format import (
     MINUS,
@@ -19,7 +20,7 @@ from privmix.report.format import (
     plus_minus,
     rate,
 )
-from privmix.report.naive_findings import describe_headline, quoted
+from privmix.report.naive_findings import describe_headline, quoted, works
 from privmix.report.results import Results
 from privmix.report.run import NOT_MADE, Outcome, RunResults
 from privmix.report.sections import PageSection
@@ -112,9 +113,11 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetReleases:
     files = {file.release: file for file in run.naive if file.dataset == name}
     material = run.materials.get(name)
     shows = run.entries[name].visibility != "sensitive" if material is None else material.shows_counts
-    asked = run.settings.naive_releases
+    order = list(RELEASES)
+    asked = dict(sorted(run.settings.naive_releases.items(), key=lambda each: order.index(each[1].method)))
+    attacks = sum(attack.measured for file in files.values() for attack in file.attacks)
     rows = [
-        _release_row(files[release], shows)
+        _release_row(files[release], shows, attacks)
         if release in files
         else _not_made(TITLES[chosen.method], "", NOT_MADE)
         for release, chosen in asked.items()
@@ -139,13 +142,13 @@ def _not_made(title: str, description: str, reason: str) -> ReleaseRow:
     return ReleaseRow(title, description, reason, "not made", "none")
 
 
-def _release_row(file: NaiveFile, shows: bool) -> ReleaseRow:
+def _release_row(file: NaiveFile, shows: bool, attacks: int) -> ReleaseRow:
     title = TITLES[file.method]
     if file.failure:
         reason = file.failure if shows else f"This table could not be made; the reason is {HIDDEN}."
         return _not_made(title, file.description, reason)
     measured = [attack for attack in file.attacks if attack.measured]
-    working = [attack for attack in measured if attack.beats_population]
+    working = [attack for attack in measured if works(attack, attacks)]
     if not measured:
         reason = "No attack could be measured, which does not mean that the release is safe."
         return ReleaseRow(title, file.description, reason, "not measured", "unclear")
