@@ -392,6 +392,12 @@ def _attacks(method: str, epsilon: float, *, attribute: bool = False) -> dict[st
         "attribute_baseline_hit_rate": 0.14, "attribute_advantage": 0.01 if private else 0.17,
         "attribute_advantage_low": -0.02 if private else 0.11, "attribute_advantage_high": 0.04 if private else 0.23,
     }  # fmt: skip
+    shares = 0.504 if private else 0.661
+    found |= {
+        "mia_shares_auc": shares,
+        "mia_shares_auc_low": shares - 0.02,
+        "mia_shares_auc_high": shares + 0.03,
+    }
     if attribute:
         found |= {
             "category_members_hit_rate": 0.72 if private else 0.93, "category_others_hit_rate": 0.71,

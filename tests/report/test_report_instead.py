@@ -252,6 +252,24 @@ def test_details_list_every_attack_and_the_reason_of_those_not_measured(made):
     assert "Unique rows: 8.3 % (613) by latitude." in words
 
 
+def test_the_recommended_mixtures_stand_beside_the_non_private_one_at_each_epsilon(made):
+    [dataset] = instead.build(made.run, made.results).datasets
+    chosen = {
+        row.trust: row.description.split("model of ")[1].split(" ")[0] for row in dataset.rows if row.trust
+    }
+    epsilons = made.run.settings.epsilons
+    found = {(line.mechanism, line.epsilon): line for line in dataset.private}
+    assert {key for key in found if np.isfinite(key[1])} == {
+        (name, each) for name in chosen.values() for each in epsilons
+    }
+    private = found[chosen["central"], 1.0]
+    assert private.by_shares == "0.504 [0.484, 0.534]"
+    assert private.limit == "–"  # persons have several records, and ε protects one
+    [bare] = [line for line in dataset.private if np.isinf(line.epsilon)]
+    assert (bare.by_shares, bare.limit) == ("0.661 [0.641, 0.691]", "–")
+    assert "0.661 [0.641, 0.691]" in words_of(section_of(made.page))
+
+
 def test_private_mixtures_come_last_with_measured_numbers(made):
     central = instead.build(made.run, made.results).datasets[0].rows[2]
     assert central.title == "A private mixture, ε = 1"

@@ -55,8 +55,8 @@ def attack_by_shares(
                 "aggregate membership",
                 f"This attack needs at least {LEAST_PEOPLE} people in the {name}; there are {len(people)}.",
             )
-    published = _inside(np.asarray(shares, dtype=float), len(members))
-    expected = _inside(reference.mean(axis=0), len(reference))
+    published = bound_shares(np.asarray(shares, dtype=float), len(members))
+    expected = bound_shares(reference.mean(axis=0), len(reference))
     scores = [likelihood_ratio(people, published, expected) for people in (members, held_out)]
     homer = [homer_statistic(people, published, expected) for people in (members, held_out)]
     return AggregateMembership(
@@ -82,7 +82,7 @@ def homer_statistic(people: np.ndarray, shares: np.ndarray, reference: np.ndarra
     return away.sum() - 2 * (people @ away)
 
 
-def _inside(shares: np.ndarray, people: int) -> np.ndarray:
+def bound_shares(shares: np.ndarray, people: int) -> np.ndarray:
     """Return shares between 0 and 1. A share of 0 is strong evidence but not certain: shares may be rounded."""
     least = UNSEEN / people
     return np.clip(shares, least, 1 - least)

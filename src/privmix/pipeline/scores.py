@@ -18,7 +18,7 @@ from privmix.artefacts.scores import ScoresInfo, results_table
 from privmix.artefacts.usefulness import Usefulness
 from privmix.attacks import attribute
 from privmix.attacks.joint_density import attacked_model, log_densities
-from privmix.attacks.membership import worst_record
+from privmix.attacks.membership import shares, worst_record
 from privmix.attacks.membership.loss import loss_attack
 from privmix.attacks.membership.shadow_attacks import attack_with_shadows
 from privmix.errors import UserError
@@ -91,9 +91,14 @@ def read_files(
 
 
 def score_model(
-    model: ModelFile, clean: CleanData, false_positive_rates: Sequence[float], rng: np.random.Generator
+    model: ModelFile,
+    clean: CleanData,
+    false_positive_rates: Sequence[float],
+    rng: np.random.Generator,
+    *,
+    shares_too: bool = False,
 ) -> ModelScores:
-    """Score every replicate on the training and the held-out records."""
+    """Score every replicate on the training and the held-out records; `shares_too` attacks by shares as well."""
     values: list[Score] = []
     curve: list[tuple[float, float]] = []
     held_out = int((~clean.train).sum())
@@ -131,6 +136,11 @@ def score_model(
             values += [Score(first.replicate, *each) for each in found.items()]
         else:
             notes.append(failure)
+        if shares_too:
+            by_shares = shares.attack_by_model_shares(attacked, clean, false_positive_rates, rng)
+            values += [Score(first.replicate, *each) for each in (by_shares or {}).items()]
+            if by_shares is None:
+                notes.append(shares.TOO_FEW)
         if not len(clean.isolated_rows):
             notes.append(worst_record.NO_ISOLATED_PERSON)
     return ModelScores(tuple(values), curve, notes)

@@ -25,6 +25,9 @@ def main() -> None:
         "--worst-record-runs", required=True, type=int, help="runs of the game on the most isolated person"
     )
     parser.add_argument("--worst-record-records", type=int, default=10**9, help="most records in that game")
+    parser.add_argument(
+        "--shares", action="store_true", help="also attack by the shares of values that the model implies"
+    )
     parser.add_argument("--outcome", help="attribute to predict from synthetic rows")
     parser.add_argument("--worst-person", nargs="*", default=[], help="names of isolated persons")
     parser.add_argument(
@@ -36,7 +39,8 @@ def main() -> None:
     read = scoring.read_files(job, given.clean, given.model, given.private, given.dataset)
     clean, model, rates, rerun = read.clean, read.model, given.false_positive_rates, scoring.ModelScores()
     runner.restrict_new_files([clean.info.domain.visibility])
-    scores = scoring.score_model(model, clean, rates, job.randomness(clean.info.domain, "attribute").search)
+    randomness = job.randomness(clean.info.domain, "attribute").search
+    scores = scoring.score_model(model, clean, rates, randomness, shares_too=given.shares)
     tables = scoring.score_tables(model, job, clean, given.outcome)
     if model.models:
         games = (given.worst_record_runs, given.worst_record_records)

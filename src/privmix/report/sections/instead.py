@@ -4,7 +4,7 @@ Counts are of people for whom an attack succeeds and knowledge of the population
 shows shares, and no counts, no chosen values and no texts that may contain them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from privmix.artefacts.naive import NaiveAttack, NaiveFile
@@ -20,6 +20,7 @@ from privmix.report.format import (
     plus_minus,
     rate,
 )
+from privmix.report.guarantee import auc_ceiling
 from privmix.report.naive_findings import describe_headline, quoted, works
 from privmix.report.results import Results
 from privmix.report.run import NOT_MADE, Outcome, RunResults
@@ -72,6 +73,18 @@ class ReleaseDetails:
 
 
 @dataclass(frozen=True)
+class PrivateAttack:
+    """Attacks on one private mixture. A dash is no result."""
+
+    mechanism: str
+    epsilon: float  # infinite without privacy
+    guesses: str  # of a missing category: members minus others
+    by_density: str  # AUC of membership
+    by_shares: str
+    limit: str  # of both AUC in expectation
+
+
+@dataclass(frozen=True)
 class DatasetReleases:
     """The releases of one dataset, the private mixtures last."""
 
@@ -79,6 +92,7 @@ class DatasetReleases:
     title: str
     rows: tuple[ReleaseRow, ...]
     details: tuple[ReleaseDetails, ...]
+    private: tuple[PrivateAttack, ...]  # the recommended mixtures and the non-private one at each ε
     known: str  # what an attacker may know and wants to learn
     nameless: bool  # whether the data do not identify persons
     shows_counts: bool
@@ -131,6 +145,7 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetReleases:
             for release in asked
             if release in files and not files[release].failure
         ),
+        private=tuple(_private_attacks(run, results, name)),
         known=f"An attacker may know {listing(roles.quasi_identifiers)} (quasi-identifiers) and wants to learn "
         f"{listing([quoted(column) for column in roles.sensitive])} (sensitive).",
         nameless=run.entries[name].privacy.person_column is None,
@@ -187,6 +202,29 @@ def _private_row(run: RunResults, results: Results, outcome: Outcome) -> Release
         verdict="poor" if broken else "good",
         trust=outcome.trust,
     )
+
+
+def _private_attacks(run: RunResults, results: Results, dataset: str) -> Iterator[PrivateAttack]:
+    """Yield the attacks on the recommended mechanisms at each ε, and on the non-private mixture."""
+    chosen = [each.mechanism for each in answers(run, results) if each.dataset == dataset]
+    for outcome in run.of(dataset):
+        if outcome.failure or (outcome.private and outcome.mechanism not in chosen):
+            continue
+        limited = outcome.private and run.limits_average(dataset)
+        yield PrivateAttack(
+            outcome.mechanism,
+            outcome.epsilon,
+            _measured(results, outcome, "category_advantage", signed),
+            _measured(results, outcome, "mia_loss_auc", rate),
+            _measured(results, outcome, "mia_shares_auc", rate),
+            rate(auc_ceiling(results, outcome)) if limited else "–",
+        )
+
+
+def _measured(results: Results, outcome: Outcome, metric: str, form: Callable[[float], str]) -> str:
+    """Format a metric of the first replicate that has it, with its 95 % interval."""
+    value, low, high = (results.values(*outcome.key, f"{metric}{end}") for end in ("", "_low", "_high"))
+    return form(value[0]) + (_interval(low[0], high[0], form) if low and high else "") if value else "–"
 
 
 def _describe_guesses(results: Results, outcome: Outcome) -> str | None:
