@@ -133,6 +133,7 @@ def test_the_section_follows_the_answer_and_has_a_row_per_release_and_trust_mode
     assert [row.trust for row in dataset.rows] == [None, None, "central", "local"]
     words = words_of(section_of(made.page))
     assert "What if you published something else?" in words
+    assert "The smaller ε, the less it learns." in words
     assert "1,852 of 7,411 people can be singled out by 2 known facts (latitude and longitude)." in words
     assert (
         "5-anonymous, but “at night” of 1,482 of 7,411 people is disclosed all the same: everyone who looks like "
