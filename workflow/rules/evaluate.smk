@@ -24,7 +24,9 @@ rule evaluate:
         shadows=shadow_arguments,
         person=lambda wildcards: PLAN.entries[wildcards.dataset].isolated[:1],
         outcome=outcome_arguments,
-        shares=lambda wildcards: "--shares" if PLAN.entries[wildcards.dataset].roles else "",
+        shares=lambda wildcards: (
+            "--shares" if PLAN.entries[wildcards.dataset].roles else ""
+        ),
         reports=lambda wildcards: "--private" if is_local(wildcards) else "",
     shell:
         "python -m privmix.pipeline.stages.evaluate {params.job:q} --clean {input.clean:q} "
