@@ -61,7 +61,7 @@ def fit(
 
 
 def check_coordinates(mechanism: Mechanism, name: str, domain: Domain) -> None:
-    """Refuse a dataset without coordinates if the mechanism needs some. Name a method of the same trust that does not."""
+    """Refuse a dataset without coordinates if the mechanism needs some; name one of the same trust that does not."""
     if len(domain.axes) < mechanism.min_coordinates:
         other = "randomized_response" if mechanism.randomises_records else "noisy_grid"
         raise MechanismFailure(
