@@ -238,7 +238,9 @@ def test_few_records_and_many_values_give_valid_shares(method, rows, epsilon, co
     release = fitted(method, spec, records, epsilon)[2]
     mixed = MixedMixture(release.mixture, release.shares)  # refuses shares that are not distributions
     for name in ("tall", "code"):
-        assert mixed.marginal(name) == pytest.approx(marginal(release, name), abs=1e-8)  # `MOST_ROUNDS` of the match
+        assert mixed.marginal(name) == pytest.approx(
+            marginal(release, name), abs=1e-8
+        )  # `MOST_ROUNDS` of the match
 
 
 def test_components_without_weight_and_cells_without_records_are_allowed():
