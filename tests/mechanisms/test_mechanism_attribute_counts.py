@@ -133,6 +133,20 @@ def test_every_central_mechanism_measures_the_attributes_within_its_budget(metho
 
 
 @pytest.mark.parametrize("method", CENTRAL)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_ledger_of_many_attributes_adds_up_to_the_claim(method, relation):
+    """Twenty attributes have Gaussian noise, which composes exactly with other Gaussian noise and with nothing else."""
+    spec = make_spec(attributes=[(f"a{n}", ("no", "yes")) for n in range(20)], relation=relation)
+    release = mechanism_run.run(
+        build(method), make_records(spec, 400), spec, Budget(1.0, 1e-6), seeded_randomness(2)
+    )
+    assert isinstance(release.events[-1], Gaussian)
+    again = compose_run(release.events, 1e-6, build(method).accountant)
+    assert (again.epsilon, again.delta) == (pytest.approx(release.claim.epsilon), release.claim.delta)
+    assert 0.99 < release.claim.epsilon <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("method", CENTRAL)
 def test_no_share_means_no_table_and_no_cost(method):
     spec = make_spec()
     release = mechanism_run.run(

@@ -1,5 +1,7 @@
 """Noisy moments with attributes that take part in the clustering: sensitivity, exact sums, cost, and dependence."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from making import make_domain
@@ -12,6 +14,7 @@ from privmix.mechanisms.base import Records, Spec, exact_randomness, seeded_rand
 from privmix.mechanisms.central.noisy_moments import NoisyMoments
 from privmix.mechanisms.shared import joint_moments
 from privmix.mechanisms.shared.joint_moments import MomentMeasurement, mixed_vector, scheme, share_step
+from privmix.mixture import standardised_moments
 from privmix.mixture.coded import observe_codes
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.mixed_search import mixed_costs, reduce_mixed, split_attribute, split_axes
@@ -217,8 +220,20 @@ def _shares_of_the_data(observations, mixture, shape, *, exact):
     return mixed_vector(observations, MixedMixture(mixture.gaussians, shares), shape, exact=exact)
 
 
+def _rounded_after_clipping(observations, mixture, shape, *, exact):
+    """Round places away from zero after they were clipped, so that they may leave the ball."""
+    clip = standardised_moments.clip_places
+
+    def clip_first(places, radius):
+        clipped = clip(places, radius)
+        return np.sign(clipped) * np.ceil(np.abs(clipped))
+
+    with mock.patch.object(standardised_moments, "clip_places", clip_first):
+        return mixed_vector(observations, mixture, shape, exact=True)
+
+
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("mistake", [None, _counted_twice, _shares_of_the_data])
+@pytest.mark.parametrize("mistake", [None, _counted_twice, _shares_of_the_data, _rounded_after_clipping])
 def test_the_replay_finds_mistakes_and_nothing_else(monkeypatch, relation, mistake):
     """The budget allows two components. With one, all responsibilities are 1 and shares do not matter."""
     mechanism = NoisyMoments(attributes="together")

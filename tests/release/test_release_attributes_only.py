@@ -137,11 +137,15 @@ def test_forgeries_are_refused(survey):
             verify.verify(folder)
 
 
-@pytest.mark.parametrize("mechanism", ["moments", "laplace"])
-def test_a_mechanism_that_needs_coordinates_is_refused_in_one_sentence(survey, mechanism):
+@pytest.mark.parametrize(
+    ("mechanism", "other"), [("moments", "noisy_grid"), ("laplace", "randomized_response")]
+)
+def test_a_mechanism_that_needs_coordinates_names_one_of_the_same_trust_that_does_not(
+    survey, mechanism, other
+):
     with pytest.raises(SystemExit) as end:
         release(survey, mechanism)
-    assert "needs coordinates, but survey has attributes only; use `noisy_grid` instead" in str(end.value)
+    assert f"needs coordinates, but survey has attributes only; use `{other}` instead" in str(end.value)
     assert not (survey / "out").exists()
 
 

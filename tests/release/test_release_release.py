@@ -93,6 +93,21 @@ def test_the_terminal_says_what_is_left_out_and_warns_of_few_records(released):
     )
 
 
+def test_the_terminal_says_which_rows_are_not_in_the_release(park, capsys):
+    """With `missing: drop`, the rows with a blank are gone, and N is the number of the others."""
+    park.write()
+    lines = (park.folder / "walks.csv").read_text().splitlines()
+    lines[5:8] = [line.rsplit(",", 1)[0] + "," for line in lines[5:8]]
+    (park.folder / "walks.csv").write_text("\n".join(lines) + "\n")
+    folder = park.release()
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Rows left out 3 of {ROWS}: 3 missing value." in said
+    assert read_release(folder).domain.rows == ROWS - 3
+    assert "missing value" not in "".join(
+        (folder / name).read_text() for name in ("MODEL_CARD.md", "model.json")
+    )
+
+
 def test_attributes_are_drawn_by_their_released_shares(released):
     model = read_release(released["response"])
     made = synthetic.sample_rows(model.original, model.domain, model.shares, ("dog",), 100_000, "01" * 16)

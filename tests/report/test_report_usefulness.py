@@ -9,6 +9,7 @@ import made_up_run
 import pytest
 from made_up_run import CHECKINS, SURVEY, MadeUpData
 
+from privmix.artefacts.domain import Attribute
 from privmix.report.goal import describe_choice, goal_metric
 from privmix.report.results import Results
 from privmix.report.run import RunResults
@@ -46,6 +47,32 @@ def test_the_real_sample_is_closer_than_a_poor_model(loaded):
     [checkins, _] = usefulness.build(run, results).datasets
     rows = {row.mechanism: row for row in checkins.shown}
     assert float(rows[None].mean_pair_distance) < float(rows["laplace_naive"].mean_pair_distance)
+
+
+def test_the_pair_of_the_largest_error_of_a_correlation_is_named(loaded):
+    run, results = loaded
+    [checkins, _] = usefulness.build(run, results).datasets
+    [info] = [
+        each.scores_info.usefulness
+        for each in run.of("checkins")
+        if (each.mechanism, each.epsilon) == ("dp_em_exact", 1.0)
+    ]
+    worst = max(info.synthetic.pairs, key=lambda pair: abs(pair.real - pair.synthetic))
+    [row] = [row for row in checkins.shown if row.mechanism == "dp_em_exact"]
+    assert row.worst_association == " × ".join(name.replace("_", " ") for name in worst.columns)
+
+
+@pytest.mark.parametrize(("atoms", "said"), [((), "given or blank"), ((0.0,), "given, blank or an atom")])
+def test_the_column_of_blanks_is_described(loaded, atoms, said):
+    run, _ = loaded
+    domain = run.materials["checkins"].domain
+    first, *rest = domain.axes
+    state = Attribute(name="first is", description="", values=("given", "blank"), state_of=(first.name,))
+    domain = domain.model_copy(
+        update={"axes": (first.model_copy(update={"atoms": atoms}), *rest), "attributes": (state,)}
+    )
+    assert usefulness.describe_kind(domain, "first is") == said
+    assert usefulness.describe_kind(domain, "other") == "a category"
 
 
 def test_columns_that_a_model_does_not_describe_are_named(loaded):

@@ -65,6 +65,11 @@ class TableComparison(Artefact):
         """The pair with the largest distance; None if there is one column."""
         return max(self.pairs, key=lambda pair: pair.distance, default=None)
 
+    @property
+    def worst_association(self) -> PairComparison | None:
+        """The pair whose measure of association differs most; None if there is one column."""
+        return max(self.pairs, key=lambda pair: abs(pair.synthetic - pair.real), default=None)
+
     def column(self, name: str) -> ColumnComparison:
         """Return the column of this name."""
         return next(column for column in self.columns if column.name == name)

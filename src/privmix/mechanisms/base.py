@@ -296,8 +296,7 @@ class Mechanism:
         """Return the part of the budget for a table of attributes after the mixture; 0 for no such table."""
         return 0.0
 
-    @property
-    def only_gaussian(self) -> bool:
+    def only_gaussian(self, spec: Spec) -> bool:
         """Whether all measurements are Gaussian and compose exactly, so that a budget stands for μ-GDP."""
         return False
 

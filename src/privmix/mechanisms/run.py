@@ -61,10 +61,11 @@ def fit(
 
 
 def check_coordinates(mechanism: Mechanism, name: str, domain: Domain) -> None:
-    """Refuse a dataset without coordinates if the mechanism needs some."""
+    """Refuse a dataset without coordinates if the mechanism needs some; name one of the same trust that does not."""
     if len(domain.axes) < mechanism.min_coordinates:
+        other = "randomized_response" if mechanism.randomises_records else "noisy_grid"
         raise MechanismFailure(
-            f"{name} needs coordinates, but {domain.dataset} has attributes only; use `noisy_grid` instead."
+            f"{name} needs coordinates, but {domain.dataset} has attributes only; use `{other}` instead."
         )
 
 

@@ -45,6 +45,7 @@ def release_dataset(job: MechanismJob, wanted: ReleasePaths) -> list[Fact]:
     )
     return [
         *summary.describe_release(model, wanted.output),
+        *summary.describe_rows(clean.info.counts),
         ("Signed by", f"{signing.public_hex(key)} (publish this key apart from the folder)"),
         *summary.describe_spending(booking, wanted.limit),
     ]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from privmix.artefacts.clean import RowCounts
 from privmix.release import card, charges
 from privmix.release.account import Booking
 from privmix.release.charges import SpendingLimit
@@ -37,6 +38,20 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
             ("Warning", f"{count(model.domain.rows, 'record')} are too few: this model is mostly noise")
         )
     return [(label, value if label == "Folder" else join_blanks(value)) for label, value in facts]
+
+
+def describe_rows(counts: RowCounts) -> list[Fact]:
+    """Describe the rows of the source that are not in the release. Nothing if all are."""
+    if not counts.dropped:
+        return []
+    reasons = listing([f"{number:,} {reason}" for reason, number in sorted(counts.dropped.items())])
+    return [
+        (
+            "Rows left out",
+            f"{counts.read - counts.kept:,} of {counts.read:,}: {reasons}. The release describes the other rows only. "
+            "No noise protects these numbers: do not publish them",
+        )
+    ]
 
 
 def join_blanks(text: str) -> str:

@@ -7,6 +7,7 @@ from changes.places import (
     BASE,
     CANARIES,
     CHOICE,
+    DOMAIN,
     DP_EM,
     JOINT,
     MARGINALS,
@@ -16,6 +17,7 @@ from changes.places import (
     OF_ATTRIBUTE_COUNTS,
     OF_BLANKS,
     OF_CHOICE,
+    OF_COLUMN_TYPES,
     OF_EXACT_SUMS,
     OF_INCOMPLETE,
     OF_MARGINALS,
@@ -395,6 +397,24 @@ CHANGES = (
             NOISY_MOMENTS,
             "lower, upper = spec.domain.lower, spec.domain.upper",
             "lower, upper = _seen.points.min(0), _seen.points.max(0)",
+        ),
+    ),
+    change(
+        "counts of values are rounded before they are weighted",
+        OF_MIXED_MOMENTS + "::test_exact_contributions_do_not_depend_on_the_other_records",
+        (
+            JOINT,
+            "dequantise(quantise(shape.value * shares)) * number",
+            "shape.value * dequantise(quantise(shares)) * number",
+        ),
+    ),
+    change(
+        "a value is rounded after it is clipped to the cells of the box",
+        OF_COLUMN_TYPES + "::test_values_settle_on_their_lattice_inside_the_bounds",
+        (
+            DOMAIN,
+            "np.clip(np.floor(coordinates + 0.5), least, most)",
+            "np.floor(np.clip(coordinates, least - 0.5, most + 0.5) + 0.5)",
         ),
     ),
     change(

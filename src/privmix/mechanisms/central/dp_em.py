@@ -62,8 +62,7 @@ class DpEm(CentralMechanism):
     composition: Composition = "exact"
     iterations: Annotated[int, Field(ge=1)] = 10
 
-    @property
-    def only_gaussian(self) -> bool:
+    def only_gaussian(self, spec: Spec) -> bool:
         """Whether all measurements are Gaussian and compose exactly."""
         return self.noise == "ggg" and self.composition == "exact"
 

@@ -86,6 +86,10 @@ class DpSgd(JointAttributes):
             return 1.0
         return min(max(self.batch / spec.domain.rows, LEAST_RATE), LARGEST_RATE)
 
+    def only_gaussian(self, spec: Spec) -> bool:
+        """Without sampling, steps and reference are Gaussian measurements."""
+        return self.rate(spec) == 1.0
+
     def norm(self, spec: Spec) -> float:
         """Return C, the largest norm of the contribution of a unit, from public values."""
         sizes = [len(each.values) for each in spec.domain.attributes] if self.takes_part(spec) else []

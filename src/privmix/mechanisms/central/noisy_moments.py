@@ -186,8 +186,7 @@ class NoisyMoments(CentralMechanism):
         """Return the part of each measurement's μ² for attributes that take part in it."""
         return self.attribute_share if self.takes_part(spec) else 0.0
 
-    @property
-    def only_gaussian(self) -> bool:
+    def only_gaussian(self, spec: Spec) -> bool:
         """All measurements are Gaussian."""
         return True
 

@@ -61,8 +61,7 @@ class OutputNoise(CentralMechanism):
     radius: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     reference_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
-    @property
-    def only_gaussian(self) -> bool:
+    def only_gaussian(self, spec: Spec) -> bool:
         """All measurements are Gaussian."""
         return True
 

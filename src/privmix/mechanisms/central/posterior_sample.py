@@ -95,8 +95,7 @@ class PosteriorSample(JointAttributes):
     released: Literal["mean", "draw"] = "mean"
     reference_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
 
-    @property
-    def only_gaussian(self) -> bool:
+    def only_gaussian(self, spec: Spec) -> bool:
         """All measurements are Gaussian."""
         return True
 

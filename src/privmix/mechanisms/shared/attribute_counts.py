@@ -75,7 +75,7 @@ def make_plan(mechanism: Mechanism, spec: Spec, budget: Budget) -> AttributePlan
     share, number = mechanism.table_share(spec), len(spec.domain.attributes)
     if not share or not number:
         return None
-    if mechanism.only_gaussian and budget.delta:
+    if mechanism.only_gaussian(spec) and budget.delta:
         mu = gaussian_mu(budget.epsilon, budget.delta)
         left = gaussian_epsilon(math.sqrt(1 - share) * mu, budget.delta)
         return AttributePlan(

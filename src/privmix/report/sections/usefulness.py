@@ -36,6 +36,7 @@ class UsefulnessRow:
     mean_pair_distance: str
     deviation_error: str
     association_error: str
+    worst_association: str
     prediction: str
     poor: bool
     order: float
@@ -48,6 +49,7 @@ class NumberRow:
     name: str
     distance: str
     sample_distance: str
+    kind: str  # of a column without numbers
     tables: tuple[tuple[str, tuple[str, ...]], ...]  # which rows; mean, standard deviation and quantiles
 
 
@@ -180,7 +182,7 @@ def _model_row(
 def _row(
     mechanism: str | None, epsilon: float, compared: TableComparison, total: int, value: Lookup, *, poor: bool
 ) -> UsefulnessRow:
-    pair = compared.worst_pair
+    pair, wrong = compared.worst_pair, compared.worst_association
     order = value("table_mean_pair_tv" if pair else "table_worst_column_distance")
     return UsefulnessRow(
         mechanism=mechanism,
@@ -193,6 +195,7 @@ def _row(
         mean_pair_distance=_short(value("table_mean_pair_tv")),
         deviation_error=_percent(value("table_worst_sd_error")),
         association_error=_short(value("table_worst_association_error")),
+        worst_association=_names(wrong) if wrong else "",
         prediction=_short(value("table_outcome_auc"), value("table_outcome_accuracy")),
         poor=poor,
         order=math.inf if order is None else order,
@@ -318,7 +321,18 @@ def _number_row(domain: Domain, column: ColumnComparison, sample: float, sensiti
         if axis and numbers
     )
     name = spoken(column.name) + (f" ({axis.unit})" if axis and axis.unit else "")
-    return NumberRow(name, decimals(column.distance, 2), decimals(sample, 2), tables)
+    return NumberRow(
+        name, decimals(column.distance, 2), decimals(sample, 2), describe_kind(domain, column.name), tables
+    )
+
+
+def describe_kind(domain: Domain, name: str) -> str:
+    """Describe a column without numbers: a category, or which numbers are blank or an atom."""
+    states = [attribute.state_of for attribute in domain.attributes if attribute.name == name]
+    if not any(states):
+        return "a category"
+    atoms = any(axis.atoms for axis in domain.axes if axis.name in states[0])
+    return "given, blank or an atom" if atoms else "given or blank"
 
 
 def _pair_row(pair: PairComparison, sample: float, sensitive: bool) -> PairRow:
