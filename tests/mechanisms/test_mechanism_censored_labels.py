@@ -81,13 +81,13 @@ def test_the_limit_increases_with_the_share_of_own_labels():
 def test_labels_tell_more_than_the_limit_in_at_most_one_of_twenty_runs(law, known, labels, values, deviation):
     """600 runs: more than 60 failures have a probability below 1e-6 if each has a probability of 0.05.
 
-    With two labels and two values, noise makes a table look less related in half of the runs.
+    With two labels and two values that are hardly related, noise makes them look less related in many runs.
     """
-    rng, failures = np.random.default_rng(7), 0
+    rng, failures, wanted = np.random.default_rng(7), 0, 0.02 if labels > 2 else 0.002
     shares, codes = random_records(rng, labels, values, 3000)
     if values == 2:
         codes = np.arange(3000) % 2
-        shares = np.where((codes[:, None] == 0) == (np.arange(2) == 0), 0.8, 0.2)
+        shares = np.where((codes[:, None] == 0) == (np.arange(2) == 0), 0.55, 0.45)
     weights, exact = shares.mean(axis=0), joint_shares(shares, codes, values) * 3000
     for _ in range(600):
         noise = (
@@ -96,9 +96,9 @@ def test_labels_tell_more_than_the_limit_in_at_most_one_of_twenty_runs(law, know
             else rng.normal(0, deviation, exact.shape)
         )
         bounds = bound_information(exact + noise, weights, VectorNoise(law, deviation), 3000 if known else None)
-        kept = choose({"it": bounds}, {"it": 0.02}).kept
+        kept = choose({"it": bounds}, {"it": wanted}).kept
         told = information(joint_shares(label_probabilities(shares, weights, kept), codes, values))
-        failures += told > 0.02
+        failures += told > wanted
     assert failures <= 60
 
 
