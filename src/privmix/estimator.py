@@ -43,6 +43,7 @@ from privmix.mechanisms.base import Mechanism, Records
 from privmix.mechanisms.run import MechanismJob
 from privmix.mechanisms.shared.censored_labels import label_probabilities
 from privmix.mixture import kernel
+from privmix.mixture.mixed import draw_values
 from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget
 from privmix.privacy.noise import fresh_stream, stream
@@ -262,8 +263,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         inside = np.clip(self._check(X), self.bounds_[:, 0], self.bounds_[:, 1])
         shares = self._mixture().responsibilities(inside)
         chances = label_probabilities(shares, self.weights_, self.labels_.kept)
-        labels: NDArray[np.intp] = (fresh_stream().random((len(chances), 1)) > chances.cumsum(axis=1)).sum(axis=1)
-        return np.minimum(labels, len(self.weights_) - 1)
+        labels: NDArray[np.intp] = draw_values(chances.cumsum(axis=1), fresh_stream())
+        return labels
 
     def bic(self, X: ArrayLike) -> float:
         """Return the Bayesian information criterion of the model on X. Lower is better."""

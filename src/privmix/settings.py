@@ -179,7 +179,9 @@ class Settings(SettingsModel):
         "synthetic rows; mechanisms then fit more components, and noisy_moments counts each column) or clusters (cost "
         "of k-means centres, NICV).",
     )
-    censored_labels: dict[Identifier, dict[Identifier, Annotated[float, Field(gt=0, allow_inf_nan=False)]]] = Field(
+    censored_labels: dict[
+        Identifier, dict[Identifier, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+    ] = Field(
         default={},
         description="Labels that tell little about an attribute, by dataset and attribute: the most that a label may "
         "tell about it, in nats. `dataset: null` removes those of a dataset.",

@@ -95,7 +95,9 @@ def test_labels_tell_more_than_the_limit_in_at_most_one_of_twenty_runs(law, know
             if law == "laplace"
             else rng.normal(0, deviation, exact.shape)
         )
-        bounds = bound_information(exact + noise, weights, VectorNoise(law, deviation), 3000 if known else None)
+        bounds = bound_information(
+            exact + noise, weights, VectorNoise(law, deviation), 3000 if known else None
+        )
         kept = choose({"it": bounds}, {"it": wanted}).kept
         told = information(joint_shares(label_probabilities(shares, weights, kept), codes, values))
         failures += told > wanted

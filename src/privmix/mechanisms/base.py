@@ -109,7 +109,9 @@ class Spec:
     choice_share: float = 0.1  # part of ε for the choice if it is not free
     count_share: float = 0.0  # part of ε for a noisy count of the records if `domain.rows` is not known
     all_counted: bool = True  # whether records that lack a coordinate take part
-    censored: Mapping[str, float] = field(default_factory=dict)  # attribute -> most nats that a label tells about it
+    censored: Mapping[str, float] = field(
+        default_factory=dict
+    )  # attribute -> most nats that a label tells about it
 
     def with_components(self, number: int) -> "Spec":
         """Return the same spec with a fixed number of components."""

@@ -204,9 +204,7 @@ class MechanismJob:
         censored = {name: most for name, most in self.censored.items() if name in names}
         if len(self.components) == 1:
             return Spec(domain, *self.components, censored=censored)
-        return Spec(
-            domain, max(self.components), self.components, self.choice_share, censored=censored
-        )
+        return Spec(domain, max(self.components), self.components, self.choice_share, censored=censored)
 
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
         """Return the stream of a benchmark for this purpose. No two jobs, budgets or settings share noise.

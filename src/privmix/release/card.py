@@ -331,7 +331,8 @@ def _synthetic(model: ReleasedModel) -> list[str]:
 
 def _labels(labels: CensoredLabels) -> list[str]:
     told = [
-        f"{each.limit:g} nats about `{each.attribute}` (wanted: at most {each.at_most:g})" for each in labels.limits
+        f"{each.limit:g} nats about `{each.attribute}` (wanted: at most {each.at_most:g})"
+        for each in labels.limits
     ]
     return [
         f"A label of a record is its component with probability {labels.kept:g}, and otherwise a component drawn from "

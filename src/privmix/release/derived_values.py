@@ -145,11 +145,9 @@ def check_labels(model: ReleasedModel, plan: PublicPlan) -> None:
         for each in labels.limits:
             limit = censored_labels.state_limit(bounds[each.attribute], labels.kept)
             follow = follow and abs(limit - each.limit) < 1.5 * 10.0**-censored_labels.DECIMALS
-            follow = follow and 0 < each.at_most and each.limit <= each.at_most
+            follow = follow and each.at_most > 0 and each.limit <= each.at_most
     if not follow:
-        raise UserError(
-            f"{MODEL}: the censored labels do not follow from the transcript; do not publish it."
-        )
+        raise UserError(f"{MODEL}: the censored labels do not follow from the transcript; do not publish it.")
 
 
 def _check_joint_shares(model: ReleasedModel, plan: PublicPlan) -> None:

@@ -2,8 +2,9 @@
 
 The map. Let γ(x) be the responsibilities of the released mixture for the coordinates x, and π its weights, the smallest
 ones raised (`base_weights`). The label of a record is z with probability κ γ_z(x) + (1 - κ) π_z: its component with
-probability κ (`kept`), otherwise a component drawn from π. Every label is drawn for itself. The map is a function of the release; κ is too (below). So it
-costs no ε and may be published, and anyone can draw labels of new records. The release holds no label of its records.
+probability κ (`kept`), otherwise a component drawn from π. Every label is drawn for itself. The map is a function of
+the release, and so is κ (below). So it costs no ε and may be published, and anyone can draw labels of new records. The
+release holds no label of its records.
 
 How much it tells. Let N_sz = Σ_i γ_z(x_i) [s_i = s] be the table of values s by components z of the n records of the
 release, N_s its row sums, and u_sz = P(z | s)/π_z = 1 - κ + κ N_sz/(N_s π_z). For every distribution π,

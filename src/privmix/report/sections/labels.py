@@ -17,7 +17,6 @@ class LabelRow:
     mechanism: str
     epsilon: float
     attribute: str
-    at_most: str
     limit: str
     information: str
     kept: str
@@ -31,8 +30,7 @@ class DatasetLabels:
 
     name: str
     title: str
-    attributes: str
-    guess: str  # recall of a guess for each attribute, in words
+    wanted: str  # the limit and the recall of a guess for each attribute, in words
     rows: tuple[LabelRow, ...]
     missing: str | None  # the mechanisms that have no labels
 
@@ -57,20 +55,21 @@ def _dataset(run: RunResults, results: Results, name: str) -> DatasetLabels | No
         return None
     private = [outcome for outcome in run.of(name) if outcome.private and outcome.failure is None]
     labelled = [(outcome, labels) for outcome in private if (labels := _labels(outcome))]
-    without = sorted({outcome.mechanism for outcome in private} - {outcome.mechanism for outcome, _ in labelled})
-    guesses = [
-        f"{percent(values[0])} for {attribute.replace('_', ' ')}"
-        for attribute in wanted
-        if (values := _first(results, labelled, f"labels_guess[{attribute}]"))
+    without = sorted(
+        {outcome.mechanism for outcome in private} - {outcome.mechanism for outcome, _ in labelled}
+    )
+    asked = [
+        f"at most {plain(most)} nats about {attribute.replace('_', ' ')}"
+        + (f" (recall of a guess without a label: {percent(values[0])})" if values else "")
+        for attribute, most in wanted.items()
+        for values in [_first(results, labelled, f"labels_guess[{attribute}]")]
     ]
     return DatasetLabels(
         name=name,
         title=run.entries[name].title,
-        attributes=listing([attribute.replace("_", " ") for attribute in wanted]),
-        guess=listing(guesses),
+        wanted=listing(asked),
         rows=tuple(row for outcome, labels in labelled for row in _rows(results, outcome, labels)),
-        missing=f"No labels from {listing(without)}: they do not measure the table of components by values, from which "
-        "the limit follows."
+        missing=f"No labels from {listing(without)}, without the noisy table from which the limit follows."
         if without
         else None,
     )
@@ -94,7 +93,6 @@ def _rows(results: Results, outcome: Outcome, labels: CensoredLabels) -> list[La
             mechanism=outcome.mechanism,
             epsilon=outcome.epsilon,
             attribute=each.attribute.replace("_", " "),
-            at_most=plain(each.at_most),
             limit=mean(f"labels_limit[{each.attribute}]", _nats),
             information=mean(f"labels_information[{each.attribute}]", _nats),
             kept=mean("labels_kept"),
