@@ -194,8 +194,9 @@ def _make_folder(
     made = _run_mechanism(order, records, place)
     if order.spec.censored and made.labels is None:
         raise UserError(
-            f"{order.job.name} cannot release censored labels, because it does not measure the noisy table of components "
-            "by values of attributes with these settings. Choose another mechanism, or remove `censored_labels`."
+            f"{order.job.name} cannot release censored labels, because it does not measure the noisy table of "
+            "components by values of attributes with these settings. Choose another mechanism, or remove "
+            "`censored_labels`."
         )
     model = _build_model(order, made)
     _write_files(model, place)
