@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privmix.artefacts.domain import Domain
+from privmix.artefacts.fitted_model import CensoredLabels
 from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.catalog.entry import Column
 from privmix.clean.contribution_bounding import rows_over_limit
@@ -40,7 +41,9 @@ from privmix.mechanisms import registry
 from privmix.mechanisms import run as mechanism_run
 from privmix.mechanisms.base import Mechanism, Records
 from privmix.mechanisms.run import MechanismJob
+from privmix.mechanisms.shared.censored_labels import label_probabilities
 from privmix.mixture import kernel
+from privmix.mixture.mixed import draw_values
 from privmix.mixture.model import Mixture
 from privmix.privacy.accounting import Budget
 from privmix.privacy.noise import fresh_stream, stream
@@ -106,6 +109,8 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         Name of the mechanism that ran.
     notes_ : list of str
         Remarks of the mechanism on this fit.
+    labels_ : CensoredLabels or None
+        The censored labels of a release (`from_release`), for `sample_labels`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only if X has string column names.
@@ -138,6 +143,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     privacy_: PrivacyStatement
     mechanism_: str
     notes_: list[str]
+    labels_: CensoredLabels | None
     n_features_in_: int
 
     def __init__(
@@ -242,6 +248,24 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         rows, labels = mixture.sample_with_labels(int(n_samples), rng)
         return np.clip(rows, self.bounds_[:, 0], self.bounds_[:, 1]), labels
 
+    def sample_labels(self, X: ArrayLike) -> NDArray[np.intp]:
+        """Draw a censored label for each row of X: its component, or with some probability any component.
+
+        For models that `from_release` loads from a release with `censored_labels`. The limits in `labels_` say how
+        much a label tells about an attribute; they hold for one label of each record, so draw it once and keep it.
+        """
+        if getattr(self, "labels_", None) is None:
+            raise UserError(
+                "this model has no censored labels; load a release that was made with `censored_labels` in its "
+                "configuration, by PrivateGaussianMixture.from_release."
+            )
+        assert self.labels_ is not None
+        inside = np.clip(self._check(X), self.bounds_[:, 0], self.bounds_[:, 1])
+        shares = self._mixture().responsibilities(inside)
+        chances = label_probabilities(shares, self.weights_, self.labels_.kept)
+        labels: NDArray[np.intp] = draw_values(chances.cumsum(axis=1), fresh_stream())
+        return labels
+
     def bic(self, X: ArrayLike) -> float:
         """Return the Bayesian information criterion of the model on X. Lower is better."""
         return self._mixture().bic(self._check(X))
@@ -281,6 +305,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         model.feature_names_in_ = np.array([axis.name for axis in axes], dtype=object)
         model.n_features_in_ = len(axes)
         model._store(mixture, released.domain, released.privacy, released.method, released.notes)
+        model.labels_ = released.labels
         return model
 
     def _columns(self) -> list[Column]:
@@ -419,6 +444,7 @@ class PrivateGaussianMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.bounds_ = np.array([(axis.lower, axis.upper) for axis in domain.axes])
         self.privacy_, self.mechanism_, self.notes_ = statement, method, list(notes)
+        self.labels_ = None
 
     def _mixture(self) -> Mixture:
         check_is_fitted(self, "weights_")

@@ -179,6 +179,13 @@ class Settings(SettingsModel):
         "synthetic rows; mechanisms then fit more components, and noisy_moments counts each column) or clusters (cost "
         "of k-means centres, NICV).",
     )
+    censored_labels: dict[
+        Identifier, dict[Identifier, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+    ] = Field(
+        default={},
+        description="Labels that tell little about an attribute, by dataset and attribute: the most that a label may "
+        "tell about it, in nats. `dataset: null` removes those of a dataset.",
+    )
     naive_releases: dict[str, NaiveReleaseSettings] = Field(
         default={},
         description="Releases that people make instead of a private model, to attack on every dataset with roles. "
@@ -188,7 +195,7 @@ class Settings(SettingsModel):
     audit: AuditSettings = AuditSettings()
     release: ReleaseSettings = ReleaseSettings()
 
-    @field_validator("mechanisms", "naive_releases", mode="before")
+    @field_validator("mechanisms", "naive_releases", "censored_labels", mode="before")
     @classmethod
     def _drop_null_mechanisms(cls, value: Any) -> Any:
         if isinstance(value, dict):

@@ -138,7 +138,14 @@ def job_arguments(wildcards):
         *("--choice-share", settings.component_choice.budget_share),
         *("--replicates", settings.replicates),
         *("--seed", settings.master_seed),
+        *censored_arguments(wildcards),
     ]
+
+
+def censored_arguments(wildcards):
+    """Return the limits of censored labels of the dataset, or nothing."""
+    limits = PLAN.censored_labels(wildcards.dataset)
+    return ["--censored-labels", compact_json(limits)] if limits else []
 
 
 def shadow_arguments(wildcards):
@@ -169,6 +176,7 @@ def release_arguments(wildcards):
         *("--choice-share", settings.component_choice.budget_share),
         *("--limit-epsilon", settings.release.limit_epsilon),
         *("--limit-delta", settings.release.limit_delta),
+        *censored_arguments(wildcards),
     ]
 
 

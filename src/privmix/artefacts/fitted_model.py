@@ -19,6 +19,21 @@ class Proportion(Artefact):
     chebyshev: tuple[float, float]
 
 
+class LabelLimit(Artefact):
+    """How much censored labels tell about one attribute, in nats."""
+
+    attribute: str
+    at_most: float  # as requested
+    limit: float  # upper 95 % confidence limit, at most `at_most`
+
+
+class CensoredLabels(Artefact):
+    """A map from a record to a random label: its component with probability `kept`, else one drawn by the weights."""
+
+    kept: float
+    limits: tuple[LabelLimit, ...]
+
+
 class FittedModel(Artefact):
     """The mixture of one replicate in normalised coordinates, and the measurements behind it."""
 
@@ -31,3 +46,4 @@ class FittedModel(Artefact):
     transcript: list[dict[str, Any]] = Field(default_factory=list)
     proportions: list[Proportion] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+    labels: CensoredLabels | None = None

@@ -77,6 +77,7 @@ def make(arguments: argparse.Namespace) -> None:
         choice_share=settings.component_choice.budget_share,
         replicates=1,
         seed=None,
+        censored=planned.censored_labels(arguments.dataset),
     )
     where = plan.Job(arguments.dataset, arguments.mechanism, arguments.epsilon)
     try:

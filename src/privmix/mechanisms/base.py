@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from privmix.artefacts.clean import CleanData
 from privmix.artefacts.domain import Domain
-from privmix.artefacts.fitted_model import FittedModel, Proportion
+from privmix.artefacts.fitted_model import CensoredLabels, FittedModel, Proportion
 from privmix.artefacts.privacy_statement import Trust
 from privmix.artefacts.private import PrivateInfo
 from privmix.errors import UserError
@@ -109,6 +109,9 @@ class Spec:
     choice_share: float = 0.1  # part of ε for the choice if it is not free
     count_share: float = 0.0  # part of ε for a noisy count of the records if `domain.rows` is not known
     all_counted: bool = True  # whether records that lack a coordinate take part
+    censored: Mapping[str, float] = field(
+        default_factory=dict
+    )  # attribute -> most nats that a label tells about it
 
     def with_components(self, number: int) -> "Spec":
         """Return the same spec with a fixed number of components."""
@@ -250,6 +253,7 @@ class Release:
     proportions: list[Proportion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     shares: Mapping[str, np.ndarray] = field(default_factory=dict)  # attribute -> (K, V), given the component
+    labels: CensoredLabels | None = None
 
     def to_artefact(self, replicate: int, seconds: float) -> FittedModel:
         """Return the release in the form of a model file."""
@@ -263,6 +267,7 @@ class Release:
             transcript=self.transcript,
             proportions=self.proportions,
             notes=self.notes,
+            labels=self.labels,
         )
 
 

@@ -4,8 +4,8 @@
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,15 @@ from privmix.mechanisms.base import (
     exact_randomness,
     seeded_randomness,
 )
-from privmix.mechanisms.shared import attribute_counts, component_choice
+from privmix.mechanisms.shared import attribute_counts, censored_labels, component_choice
 from privmix.privacy import noise
 from privmix.privacy.accounting import Budget, Claim, account, claim_distance
 from privmix.privacy.ledger import Event, Ledger, to_rows
+
+NO_LABELS = (
+    "There are no censored labels: their limit needs the noisy table of components by values of attributes, which this "
+    "mechanism does not measure with these settings."
+)
 
 
 def fit(
@@ -80,7 +85,8 @@ def _fit_then_count(
     plan, own = attribute_counts.make_plan(mechanism, spec, budget), mechanism.mixture_spec(spec)
     seen = view.complete(spec.domain) if isinstance(view, Records) and not own.all_counted else view
     if plan is None:
-        return mechanism.fit(seen, own, budget, rng)
+        release = mechanism.fit(seen, own, budget, rng)
+        return replace(release, notes=[*release.notes, NO_LABELS]) if spec.censored else release
     assert isinstance(view, Records), "reports have answers about attributes"
     release, ledger, neighbours = (
         mechanism.fit(seen, own, plan.left, rng),
@@ -88,20 +94,20 @@ def _fit_then_count(
         mechanism.relation(spec),
     )
     table = attribute_counts.measure(view, release.mixture, plan, spec, neighbours, rng.noise, ledger)
-    shares = attribute_counts.estimate_shares(
-        table,
-        release.mixture.weights,
-        spec.domain,
-        spec.domain.rows if neighbours.size_is_public else None,
-        plan.deviation(spec, neighbours),
-    )
-    events = [*release.events, *ledger.events]
+    rows = spec.domain.rows if neighbours.size_is_public else None
+    weights, deviation = release.mixture.weights, plan.deviation(spec, neighbours)
+    labels = None
+    if spec.censored:
+        law = plan.law(spec, neighbours)
+        bounds = censored_labels.bound_all(table, weights, spec.domain, spec.censored, law, rows)
+        labels = censored_labels.choose(bounds, spec.censored)
     return replace(
         release,
-        events=events,
+        events=[*release.events, *ledger.events],
         claim=plan.add_to(release.claim, budget),
         transcript=[*release.transcript, {"attributes": attribute_counts.to_text(table)}],
-        shares=shares,
+        shares=attribute_counts.estimate_shares(table, weights, spec.domain, rows, deviation),
+        labels=labels,
     )
 
 
@@ -181,6 +187,7 @@ class MechanismJob:
     choice_share: float
     replicates: int
     seed: int | None  # None for a release
+    censored: Mapping[str, float] = field(default_factory=dict)  # attribute -> most nats of a label
 
     @property
     def release(self) -> bool:
@@ -194,9 +201,11 @@ class MechanismJob:
     def spec(self, domain: Domain) -> Spec:
         """Return the public values that the mechanism may use."""
         check_coordinates(self.mechanism, self.method, domain)
+        names = {attribute.name for attribute in domain.attributes}
+        censored = {name: most for name, most in self.censored.items() if name in names}
         if len(self.components) == 1:
-            return Spec(domain, *self.components)
-        return Spec(domain, max(self.components), self.components, self.choice_share)
+            return Spec(domain, *self.components, censored=censored)
+        return Spec(domain, max(self.components), self.components, self.choice_share, censored=censored)
 
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
         """Return the stream of a benchmark for this purpose. No two jobs, budgets or settings share noise.

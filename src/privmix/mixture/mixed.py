@@ -91,9 +91,7 @@ class MixedMixture:
         points, labels = self.gaussians.sample_with_labels(n, rng)
         codes = {}
         for name, shares in self.shares.items():
-            bounds = np.cumsum(shares, axis=1)[labels]
-            drawn = (rng.random((n, 1)) * bounds[:, -1:] >= bounds).sum(axis=1)
-            codes[name] = np.minimum(drawn, shares.shape[1] - 1)
+            codes[name] = draw_values(np.cumsum(shares, axis=1)[labels], rng)
         return points, codes
 
     def restore(self, centre: np.ndarray, scale: np.ndarray) -> Self:
@@ -109,3 +107,9 @@ class MixedMixture:
                     raise UserError(f"the mixture has no attribute {name!r}.")
                 joint += np.log(self.shares[name]).T[values]
         return joint
+
+
+def draw_values(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw a value for each row of cumulative shares, (n, V)."""
+    drawn = (rng.random((len(cumulative), 1)) * cumulative[:, -1:] >= cumulative).sum(axis=1)
+    return np.minimum(drawn, cumulative.shape[1] - 1)

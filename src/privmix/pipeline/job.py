@@ -39,6 +39,12 @@ def job_parser(stage: str, description: str, *, seeded: bool = True) -> argparse
     arguments.add_argument(
         "--choice-share", type=float, default=0.0, help="share of ε for that choice (default: %(default)s)"
     )
+    arguments.add_argument(
+        "--censored-labels",
+        type=json.loads,
+        default={},
+        help="most nats that a label tells about each attribute, as JSON (default: no censored labels)",
+    )
     if seeded:
         arguments.add_argument("--dataset", help="dataset of the input files (default: not checked)")
         arguments.add_argument(
@@ -72,6 +78,7 @@ def parse_job(arguments: argparse.ArgumentParser) -> tuple[MechanismJob, argpars
         choice_share=given.choice_share,
         replicates=given.replicates,
         seed=given.seed,
+        censored=given.censored_labels,
     )
     return job, given
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from privmix.artefacts.io import compact_json
 from privmix.catalog.entry import Entry, find_entry
-from privmix.errors import UserError
+from privmix.errors import UserError, suggest
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism
 from privmix.naive import registry as naive_registry
@@ -116,6 +116,10 @@ class RunPlan:
         source = self.entries[dataset].source
         return Path(source.path) if source.kind == "file" else None
 
+    def censored_labels(self, dataset: str) -> dict[str, float]:
+        """The attributes of the dataset about which labels must tell little, each with its limit in nats."""
+        return self.settings.censored_labels.get(dataset, {})
+
     def parameters(self, mechanism: str) -> str:
         """The mechanism's own configuration as compact JSON: what its jobs depend on."""
         return compact_json(self.settings.mechanisms[mechanism].model_dump())
@@ -153,6 +157,7 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
         if name in settings.mechanisms:
             raise UserError(f"{where}: a mechanism has this id too; choose another id.")
         naive_registry.check(asked.method, asked.parameters, where=where)
+    _check_censored(planned)
     for dataset in settings.datasets:
         path = planned.local_source(dataset)
         if path is not None and not path.is_file():
@@ -172,3 +177,14 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
             f"add one without such a limit, for example `noisy_moments`, or leave {dataset} out of `datasets`."
         )
     return planned
+
+
+def _check_censored(planned: RunPlan) -> None:
+    """Check that censored labels name attributes. Datasets that are not in the run do not matter, as in components."""
+    for dataset, entry in planned.entries.items():
+        for name in planned.censored_labels(dataset):
+            if name not in entry.attributes:
+                raise UserError(
+                    f"configuration: censored_labels.{dataset} names {name!r}, which is no attribute of this dataset; "
+                    + (suggest(name, entry.attributes) if entry.attributes else "it has none.")
+                )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from privmix.artefacts.clean import CleanData, read_clean
-from privmix.artefacts.fitted_model import FittedModel
+from privmix.artefacts.fitted_model import CensoredLabels, FittedModel
 from privmix.artefacts.io import REMEDY, parse_metadata, read_json, read_schema
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import MechanismFile
@@ -22,8 +22,10 @@ from privmix.attacks.membership import shares, worst_record
 from privmix.attacks.membership.loss import loss_attack
 from privmix.attacks.membership.shadow_attacks import attack_with_shadows
 from privmix.errors import UserError
+from privmix.evaluate import censored_labels
 from privmix.evaluate.likelihood import likelihoods
 from privmix.mechanisms.run import MechanismJob
+from privmix.mechanisms.shared.censored_labels import label_probabilities
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
 from privmix.pipeline.job import file_identity, job_identity
@@ -126,6 +128,8 @@ def score_model(
         found |= loss_attack(members_joint, others_joint, clean, false_positive_rates)
         if len(clean.isolated_rows):
             found |= worst_record.distance_metrics(attacked.gaussians, clean)
+        if fitted.labels is not None:
+            found |= score_labels(fitted.labels, attacked.gaussians, clean)
         curve = curve or roc_curve(members_joint, others_joint)
         values += [Score(fitted.replicate, *each) for each in found.items()]
     if model.models:
@@ -144,6 +148,32 @@ def score_model(
         if not len(clean.isolated_rows):
             notes.append(worst_record.NO_ISOLATED_PERSON)
     return ModelScores(tuple(values), curve, notes)
+
+
+def score_labels(labels: CensoredLabels, mixture: Mixture, clean: CleanData) -> dict[str, float]:
+    """Score censored labels: what held-out labels tell about each attribute, and what a probe predicts from them.
+
+    Compare the probe with one of the components themselves (`labels_probe_uncensored`), and with a guess.
+    """
+    domain, found = clean.info.domain, {"labels_kept": labels.kept}
+    shares = mixture.responsibilities(clean.points, domain.absent(clean.codes, len(clean.points)))
+    censored = label_probabilities(shares, mixture.weights, labels.kept)
+    for each in labels.limits:
+        values = next(len(own.values) for own in domain.attributes if own.name == each.attribute)
+        train, test, own_train, own_test = (
+            censored_labels.joint_shares(chances[side], clean.codes[each.attribute][side], values)
+            for chances in (censored, shares)
+            for side in (clean.train, ~clean.train)
+        )
+        measured = {
+            "limit": each.limit,
+            "information": censored_labels.information(test),
+            "probe": censored_labels.probe_recall(train, test),
+            "probe_uncensored": censored_labels.probe_recall(own_train, own_test),
+            "guess": censored_labels.guess_recall(train, test),
+        }
+        found |= {f"labels_{name}[{each.attribute}]": value for name, value in measured.items()}
+    return found
 
 
 def score_tables(

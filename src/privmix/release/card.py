@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 
 from privmix.artefacts.domain import Axis
+from privmix.artefacts.fitted_model import CensoredLabels
 from privmix.clean.normalisation import format_value
 from privmix.errors import UserError
 from privmix.mechanisms import registry
@@ -74,6 +75,7 @@ def sections(model: ReleasedModel) -> tuple[CardSection, ...]:
         CardSection("What was audited", tuple(_audited(model))),
         CardSection("Spending account of the curator", LIMITS),
         CardSection("Synthetic rows", tuple(_synthetic(model))),
+        *([CardSection("Censored labels", tuple(_labels(model.labels)))] if model.labels else []),
         CardSection("Files", tuple(_files(model))),
     )
 
@@ -325,6 +327,22 @@ def _synthetic(model: ReleasedModel) -> list[str]:
             f"{'it' if len(made.left_out) == 1 else 'them'}."
         )
     return lines
+
+
+def _labels(labels: CensoredLabels) -> list[str]:
+    told = [
+        f"{each.limit:g} nats about `{each.attribute}` (wanted: at most {each.at_most:g})"
+        for each in labels.limits
+    ]
+    return [
+        f"A label of a record is its component with probability {labels.kept:g}, and otherwise a component drawn from "
+        "the weights. `PrivateGaussianMixture.from_release(folder).sample_labels(X)` draws labels of new records. The "
+        "release holds no label of its own records.",
+        f"With 95 % confidence, a label of the records of this release tells at most {listing(told)}. The limits "
+        "follow from the published noisy table of components by values, so they cost no further privacy.",
+        "A limit holds for one label of each record and for each attribute on its own. Several labels of one record "
+        "tell more. So does a label together with other facts about the record.",
+    ]
 
 
 def _files(model: ReleasedModel) -> list[str]:

@@ -26,7 +26,7 @@ from privmix.mechanisms.central.posterior_sample import NoisyPosterior, Posterio
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local import adaptive_tree_response, tree_response
 from privmix.mechanisms.local.base import LocalMechanism
-from privmix.mechanisms.shared import attribute_counts, component_choice
+from privmix.mechanisms.shared import attribute_counts, censored_labels, component_choice
 from privmix.mechanisms.shared.joint_attributes import JointAttributes
 from privmix.mechanisms.shared.joint_moments import (
     AnyModel,
@@ -121,6 +121,33 @@ def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
             plan.attributes.deviation(plan.spec, neighbours),
         )
     _compare_shares(model, derived)
+
+
+def check_labels(model: ReleasedModel, plan: PublicPlan) -> None:
+    """Compare the censored labels with those that the measured table implies."""
+    if model.labels is None:
+        return
+    labels, wanted = model.labels, plan.spec.censored
+    follow = plan.attributes is not None and len(wanted) == len(labels.limits) > 0
+    if follow and plan.attributes is not None:
+        neighbours = plan.mechanism.relation(plan.spec)
+        bounds = censored_labels.bound_all(
+            attribute_table(model.transcript[-1], plan),
+            np.array(model.normalised.weights),
+            plan.spec.domain,
+            wanted,
+            plan.attributes.law(plan.spec, neighbours),
+            plan.spec.domain.rows if neighbours.size_is_public else None,
+        )
+        derived = censored_labels.choose(bounds, wanted).kept
+        near = 1.5 / censored_labels.STEPS  # of κ, and one unit of the last digit of a limit
+        follow = 0 <= labels.kept <= 1 and abs(derived - labels.kept) < near
+        for each in labels.limits:
+            limit = censored_labels.state_limit(bounds[each.attribute], labels.kept)
+            follow = follow and abs(limit - each.limit) < 1.5 * 10.0**-censored_labels.DECIMALS
+            follow = follow and each.at_most > 0 and each.limit <= each.at_most
+    if not follow:
+        raise UserError(f"{MODEL}: the censored labels do not follow from the transcript; do not publish it.")
 
 
 def _check_joint_shares(model: ReleasedModel, plan: PublicPlan) -> None:

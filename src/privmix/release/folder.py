@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import FailFast, Field, ValidationError, ValidationInfo, field_validator
 
 from privmix.artefacts.domain import Domain
-from privmix.artefacts.fitted_model import Proportion
+from privmix.artefacts.fitted_model import CensoredLabels, Proportion
 from privmix.artefacts.io import Artefact, describe_problem
 from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.errors import UserError
@@ -129,6 +129,7 @@ class ReleasedModel(Artefact):
     transcript: Annotated[list[dict[str, Any]], FailFast()]  # all noisy values that were released
     proportions: Annotated[list[Proportion], FailFast()]
     notes: list[str]
+    labels: CensoredLabels | None
     synthetic: Synthetic
 
     @field_validator("shares")

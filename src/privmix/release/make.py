@@ -192,6 +192,12 @@ def _make_folder(
 ) -> tuple[Release, ReleasedModel]:
     """Draw the noise, write a complete release of these records to `place`, sign it, and verify it."""
     made = _run_mechanism(order, records, place)
+    if order.spec.censored and made.labels is None:
+        raise UserError(
+            f"{order.job.name} cannot release censored labels, because it does not measure the noisy table of "
+            "components by values of attributes with these settings. Choose another mechanism, or remove "
+            "`censored_labels`."
+        )
     model = _build_model(order, made)
     _write_files(model, place)
     signing.sign(place, key)
@@ -266,6 +272,7 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
         transcript=made.transcript,
         proportions=made.proportions,
         notes=made.notes,
+        labels=made.labels,
         synthetic=synthetic.describe(order.entry, made.shares, order.rows),
     )
 

@@ -145,6 +145,9 @@ def _job(model: ReleasedModel) -> MechanismJob:
         choice_share=model.choice_share or 0.5,  # unused if None
         replicates=1,
         seed=None,
+        censored={}
+        if model.labels is None
+        else {each.attribute: each.at_most for each in model.labels.limits},
     )
 
 

@@ -6,6 +6,7 @@ from changes.places import (
     ATTRIBUTE_COUNTS,
     BASE,
     CANARIES,
+    CENSORED_LABELS,
     CHOICE,
     DOMAIN,
     DP_EM,
@@ -16,6 +17,7 @@ from changes.places import (
     NOISY_TREE,
     OF_ATTRIBUTE_COUNTS,
     OF_BLANKS,
+    OF_CENSORED_LABELS,
     OF_CHOICE,
     OF_COLUMN_TYPES,
     OF_EXACT_SUMS,
@@ -34,6 +36,7 @@ from changes.places import (
     SENSITIVITY,
     STANDARDISED,
     SYNOPSIS,
+    VECTOR_NOISE,
 )
 
 TABLE = f"{OF_ATTRIBUTE_COUNTS}::test_no_unit_moves_the_table_further_than_its_sensitivity"
@@ -180,7 +183,7 @@ CHANGES = (
     change(
         "the table of attributes is not in the ledger",
         COST,
-        (RUNNING, "events = [*release.events, *ledger.events]", "events = [*release.events]"),
+        (RUNNING, "events=[*release.events, *ledger.events]", "events=[*release.events]"),
     ),
     change(
         "the attributes come on top of the budget",
@@ -196,6 +199,22 @@ CHANGES = (
         "an attribute is released without noise",
         f"{OF_ATTRIBUTE_COUNTS}::test_the_noise_has_the_scale_of_the_sensitivity",
         (ATTRIBUTE_COUNTS, "values, epsilon=plan.event.epsilon", "values, epsilon=1e9 * plan.event.epsilon"),
+    ),
+    # Censored labels.
+    change(
+        "the limit of labels forgets that a value may be rare among labels",
+        f"{OF_CENSORED_LABELS}::test_the_bound_without_noise_is_above_the_information_of_labels",
+        (CENSORED_LABELS, "(1 - kept) * math.log(1 - kept) + kept", "kept**2 / 2"),
+    ),
+    change(
+        "the limit of labels ignores the noise of the table",
+        f"{OF_CENSORED_LABELS}::test_labels_tell_more_than_the_limit_in_at_most_one_of_twenty_runs",
+        (CENSORED_LABELS, " + noise.largest_length(base, 1 - doubt / values)", ""),
+    ),
+    change(
+        "a limit of noise is its median",
+        f"{OF_CENSORED_LABELS}::test_limits_of_noise_lie_just_above_its_quantiles",
+        (VECTOR_NOISE, "mean = len(values) * (1 - probability)", "mean = len(values) / 2"),
     ),
     # The counts of each column.
     change(

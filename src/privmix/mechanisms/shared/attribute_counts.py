@@ -22,7 +22,7 @@ much as the noise demands (James and Stein 1961, positive part), and projected t
 import base64
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from privmix.privacy.exact import dequantise, quantise
 from privmix.privacy.ledger import Event, Gaussian, Laplace, Ledger
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.sensitivity import Neighbours
+from privmix.privacy.vector_noise import VectorNoise
 
 SMALLEST = 1e-100  # keeps divisors away from zero
 
@@ -63,6 +64,11 @@ class AttributePlan:
             return math.sqrt(2) * reach / self.event.epsilon
         assert isinstance(self.event, Gaussian)
         return reach * self.event.noise_multiplier
+
+    def law(self, spec: Spec, neighbours: Neighbours) -> VectorNoise:
+        """Return the law of the noise in each number."""
+        law: Literal["laplace", "gaussian"] = "laplace" if isinstance(self.event, Laplace) else "gaussian"
+        return VectorNoise(law, self.deviation(spec, neighbours))
 
     def reach(self, spec: Spec, neighbours: Neighbours) -> tuple[float, Any]:
         """Return the sensitivity of the table, in the norm of its noise, and this norm: 1 or 2."""
