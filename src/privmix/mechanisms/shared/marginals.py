@@ -36,10 +36,8 @@ LABEL = "marginals"
 FINER = 4  # components of the mixture that is fitted again, for each that it had
 FEWEST_BINS, MOST_BINS = 8, 64
 MOST_NOISE = 0.03  # total variation distance of a column that the noise in its bins may cause, roughly
-FEWEST_ROWS, MOST_ROWS = (
-    2000,
-    20_000,
-)  # drawn by their weights: the public number of records, within these limits
+DRAWN = 3  # rows that are drawn by their weights, for each public record, so that their sampling hardly shows
+FEWEST_ROWS, MOST_ROWS = 2000, 60_000  # of these
 POOL = 3  # rows to weight for each that is drawn
 SWEEPS = 15
 SMALLEST = 1e-100  # keeps divisors away from zero
@@ -146,7 +144,7 @@ def fit_again(
 ) -> MixedMixture:
     """Fit more components to rows of the mixture, weighted by the measured counts."""
     spec = columns.spec
-    rows = int(np.clip(spec.domain.rows, FEWEST_ROWS, MOST_ROWS))
+    rows = int(np.clip(DRAWN * spec.domain.rows, FEWEST_ROWS, MOST_ROWS))
     points, codes = draw_inside(mixture, POOL * rows, spec, rng)
     coded, given = columns.codes(points, codes), columns.given(codes, len(points))
     weights = rake(coded, given, columns.split(table), deviation)
