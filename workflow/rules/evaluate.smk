@@ -24,10 +24,11 @@ rule evaluate:
         shadows=shadow_arguments,
         person=lambda wildcards: PLAN.entries[wildcards.dataset].isolated[:1],
         outcome=outcome_arguments,
+        groups=group_arguments,
         reports=lambda wildcards: "--private" if is_local(wildcards) else "",
     shell:
         "python -m privmix.pipeline.stages.evaluate {params.job:q} --clean {input.clean:q} "
         "--model {input.model:q} {params.reports} {input.private:q} "
         "--false-positive-rates {params.rates} --worst-record-runs {params.runs} "
-        "--worst-record-records {params.records} {params.shadows:q} {params.outcome:q} "
+        "--worst-record-records {params.records} {params.shadows:q} {params.outcome:q} {params.groups:q} "
         "--worst-person {params.person:q} --output {output.scores:q} 2>&1 | tee {log:q}"

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from privmix.artefacts.clean import CleanData, read_clean
 from privmix.artefacts.fitted_model import FittedModel
+from privmix.artefacts.group_scores import GroupScores
 from privmix.artefacts.io import REMEDY, parse_metadata, read_json, read_schema
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import MechanismFile
@@ -22,10 +23,12 @@ from privmix.attacks.membership import worst_record
 from privmix.attacks.membership.loss import loss_attack
 from privmix.attacks.membership.shadow_attacks import attack_with_shadows
 from privmix.errors import UserError
+from privmix.evaluate.groupings import GroupingSpec
 from privmix.evaluate.likelihood import likelihoods
 from privmix.mechanisms.run import MechanismJob
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
+from privmix.pipeline.groups import ReplicateDensities, metric_values, score_groups
 from privmix.pipeline.job import file_identity, job_identity
 from privmix.pipeline.usefulness import TOO_FEW, Panel, score_usefulness
 from privmix.privacy.hypothesis_testing import roc_curve
@@ -50,6 +53,7 @@ class ModelScores:
     notes: list[str] = field(default_factory=list)
     lira_roc: list[tuple[float, float]] = field(default_factory=list)
     usefulness: Usefulness | None = None
+    groups: GroupScores | None = None
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,19 @@ def read_files(
 
 
 def score_model(
-    model: ModelFile, clean: CleanData, false_positive_rates: Sequence[float], rng: np.random.Generator
+    model: ModelFile,
+    clean: CleanData,
+    false_positive_rates: Sequence[float],
+    rng: np.random.Generator,
+    groups: Sequence[GroupingSpec] = (),
+    outcome: str | None = None,
 ) -> ModelScores:
-    """Score every replicate on the training and the held-out records."""
+    """Score every replicate on the training and the held-out records, and groups of records.
+
+    `groups` are groupings besides the attributes, and `outcome` is an attribute to predict.
+    """
     values: list[Score] = []
+    densities = ReplicateDensities()
     curve: list[tuple[float, float]] = []
     held_out = int((~clean.train).sum())
     notes = [
@@ -122,6 +135,7 @@ def score_model(
         if len(clean.isolated_rows):
             found |= worst_record.distance_metrics(attacked.gaussians, clean)
         curve = curve or roc_curve(members_joint, others_joint)
+        densities.add(attacked, members_joint, others_joint, others)
         values += [Score(fitted.replicate, *each) for each in found.items()]
     if model.models:
         first, attacked = model.models[0], stored_model(model.models[0])
@@ -133,7 +147,11 @@ def score_model(
             notes.append(failure)
         if not len(clean.isolated_rows):
             notes.append(worst_record.NO_ISOLATED_PERSON)
-    return ModelScores(tuple(values), curve, notes)
+    by_group = score_groups(densities, clean, groups, outcome)
+    if by_group is not None:
+        numbers = [fitted.replicate for fitted in model.models]
+        values += [Score(numbers[each], metric, value) for each, metric, value in metric_values(by_group)]
+    return ModelScores(tuple(values), curve, notes, groups=by_group)
 
 
 def score_tables(
@@ -195,6 +213,7 @@ def describe_scores(
         roc=scores.roc,
         lira_roc=rerun.lira_roc,
         usefulness=tables.usefulness,
+        groups=scores.groups,
         worst_person=worst_person if model.models else None,
         notes=[*scores.notes, *tables.notes, *rerun.notes],
         failure=model.failure,

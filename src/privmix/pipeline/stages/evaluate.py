@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from privmix.artefacts.io import write_table
+from privmix.evaluate.groupings import GroupingSpec
 from privmix.pipeline import job as jobs
 from privmix.pipeline import runner
 from privmix.pipeline import scores as scoring
@@ -25,7 +26,14 @@ def main() -> None:
         "--worst-record-runs", required=True, type=int, help="runs of the game on the most isolated person"
     )
     parser.add_argument("--worst-record-records", type=int, default=10**9, help="most records in that game")
-    parser.add_argument("--outcome", help="attribute to predict from synthetic rows")
+    parser.add_argument("--outcome", help="attribute to predict from synthetic rows and from the model")
+    parser.add_argument(
+        "--groups",
+        nargs="*",
+        default=[],
+        type=GroupingSpec.parse,
+        help="columns to group by besides the attributes, as column or column:bins",
+    )
     parser.add_argument("--worst-person", nargs="*", default=[], help="names of isolated persons")
     parser.add_argument(
         "--shadows", type=int, default=0, help="number of shadow models; 0 skips these attacks (default)"
@@ -36,7 +44,8 @@ def main() -> None:
     read = scoring.read_files(job, given.clean, given.model, given.private, given.dataset)
     clean, model, rates, rerun = read.clean, read.model, given.false_positive_rates, scoring.ModelScores()
     runner.restrict_new_files([clean.info.domain.visibility])
-    scores = scoring.score_model(model, clean, rates, job.randomness(clean.info.domain, "attribute").search)
+    rng = job.randomness(clean.info.domain, "attribute").search
+    scores = scoring.score_model(model, clean, rates, rng, given.groups, given.outcome)
     tables = scoring.score_tables(model, job, clean, given.outcome)
     if model.models:
         games = (given.worst_record_runs, given.worst_record_records)
