@@ -32,7 +32,9 @@ class GroupingScores(Artefact):
     too_few: tuple[str, ...]  # groups with fewer held-out records
     membership: GroupMeasure | None = None
     model_share: GroupMeasure | None = None  # the model's share of the group minus the held-out share
-    parity: dict[str, dict[str, GroupMeasure]] = Field(default_factory=dict)  # outcome value -> rate -> groups
+    parity: dict[str, dict[str, GroupMeasure]] = Field(
+        default_factory=dict
+    )  # outcome value -> rate -> groups
 
 
 class GroupScores(Artefact):
@@ -43,7 +45,9 @@ class GroupScores(Artefact):
 
     def log_densities(self) -> np.ndarray:
         """Return the log densities of the held-out records, (replicates, n)."""
-        return np.array([np.frombuffer(base64.b64decode(each), "<f4") for each in self.densities], dtype=float)
+        return np.array(
+            [np.frombuffer(base64.b64decode(each), "<f4") for each in self.densities], dtype=float
+        )
 
 
 def pack_densities(densities: Sequence[np.ndarray]) -> tuple[str, ...]:

@@ -280,8 +280,8 @@ class Roles(CatalogModel):
     groups: dict[str, Annotated[int, Field(ge=2)] | None] = Field(
         default={},
         description=(
-            "Coordinates by which the report groups people, with a number of equal bins between the public bounds, such "
-            "as `age: 4`; null keeps every value of an ordinal. Every attribute is a grouping by itself."
+            "Coordinates by which the report groups people, with a number of equal bins between the public bounds, "
+            "such as `age: 4`; null keeps every value of an ordinal. Every attribute is a grouping by itself."
         ),
     )
     bins: dict[str, Annotated[int, Field(ge=2)]] = Field(
@@ -418,13 +418,17 @@ class Entry(CatalogModel):
     def _check_groups(self, roles: Roles) -> None:
         for name, bins in roles.groups.items():
             if name in self.attributes:
-                raise ValueError(f"roles.groups names {name!r}; an attribute is a grouping already, so remove it")
+                raise ValueError(
+                    f"roles.groups names {name!r}; an attribute is a grouping already, so remove it"
+                )
             if name not in self.coordinates:
                 raise ValueError(f"roles.groups names {name!r}, which is not in coordinates")
             column = self.column(name)
             lower, upper = column.bounds
             if bins is None and column.type != "ordinal":
-                raise ValueError(f"roles.groups needs a number of bins for {name!r}, a column of type {column.type}")
+                raise ValueError(
+                    f"roles.groups needs a number of bins for {name!r}, a column of type {column.type}"
+                )
             if bins is not None and column.type != "number" and bins > upper - lower + 1:
                 raise ValueError(
                     f"roles.groups: {name!r} has {upper - lower + 1:g} values between its bounds; use at most as many "

@@ -6,6 +6,7 @@ are a position and positions repeat: records of one place are not independent. O
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -71,7 +72,9 @@ def make_groupings(clean: CleanData, declared: Sequence[GroupingSpec] = ()) -> l
 def _bin(clean: CleanData, domain: Domain, spec: GroupingSpec) -> Grouping:
     number = next((i for i, axis in enumerate(domain.axes) if axis.name == spec.name), None)
     if number is None:
-        raise UserError(f"roles.groups names {spec.name!r}, which is not a column of {domain.dataset}'s model.")
+        raise UserError(
+            f"roles.groups names {spec.name!r}, which is not a column of {domain.dataset}'s model."
+        )
     axis = domain.axes[number]
     labels, edges = bin_labels(axis, spec.bins)
     inner = (edges[1:-1] - axis.centre) * axis.scale
@@ -89,9 +92,11 @@ def bin_labels(axis: Axis, bins: int | None) -> tuple[tuple[str, ...], np.ndarra
     if axis.step is not None:  # cells of whole numbers: 0 to 9, 10 to 19
         firsts, lasts = np.ceil(edges[:-1]), np.ceil(edges[1:]) - 1
         pairs = zip(firsts, lasts, strict=True)
-        return tuple(_name(axis, a) if a == b else f"{_name(axis, a)} to {_name(axis, b)}" for a, b in pairs), edges
+        return tuple(
+            _name(axis, a) if a == b else f"{_name(axis, a)} to {_name(axis, b)}" for a, b in pairs
+        ), edges
     shown = [f"{edge:.4g}" for edge in edges]
-    return tuple(f"{low} to {high}" for low, high in zip(shown, shown[1:], strict=False)), edges
+    return tuple(f"{low} to {high}" for low, high in pairwise(shown)), edges
 
 
 def _name(axis: Axis, value: float) -> str:
@@ -133,3 +138,23 @@ def large_groups(grouping: Grouping, held_out: HeldOut) -> np.ndarray:
     units = np.bincount(pairs[0], minlength=len(grouping.labels))
     enough = np.flatnonzero((records >= FEWEST_RECORDS) & (units >= FEWEST_UNITS))
     return np.sort(enough[np.argsort(-records[enough], kind="stable")][:MOST_GROUPS])
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutGroups:
+    """The measured held-out records of a dataset with their groups, which join stored log densities."""
+
+    held_out: HeldOut
+    unit: str  # person, place or record
+    groupings: dict[str, Grouping]  # codes of the held-out records only
+
+
+def held_out_groups(clean: CleanData, declared: Sequence[GroupingSpec] = ()) -> HeldOutGroups:
+    """Return the measured held-out records with their groups."""
+    units, kind = number_units(clean)
+    held_out = select_held_out(clean, units)
+    groupings = {
+        each.name: Grouping(each.name, each.labels, each.codes[held_out.rows])
+        for each in make_groupings(clean, declared)
+    }
+    return HeldOutGroups(held_out, kind, groupings)

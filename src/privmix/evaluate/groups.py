@@ -24,7 +24,11 @@ class GroupValues:
 
 
 def ratios(
-    tops: Sequence[np.ndarray], bottoms: Sequence[np.ndarray], groups: np.ndarray, units: np.ndarray, number: int
+    tops: Sequence[np.ndarray],
+    bottoms: Sequence[np.ndarray],
+    groups: np.ndarray,
+    units: np.ndarray,
+    number: int,
 ) -> GroupValues:
     """Compute the sum of `top` divided by the sum of `bottom` in each group, for each replicate.
 

@@ -59,7 +59,9 @@ def group_rates(
     }
 
 
-def cases(truth: np.ndarray, predicted: Sequence[np.ndarray], groups: np.ndarray, number: int) -> dict[str, np.ndarray]:
+def cases(
+    truth: np.ndarray, predicted: Sequence[np.ndarray], groups: np.ndarray, number: int
+) -> dict[str, np.ndarray]:
     """Return the number of records behind each rate of each group: the smallest of all replicates."""
     inside = groups >= 0
 

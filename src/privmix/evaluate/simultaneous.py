@@ -10,7 +10,7 @@ largest standardised error over all groups, from draws with the estimated covari
 Chernozhukov, Chetverikov, Kato 2013). Bonferroni's correction ignores that errors of groups and of differences are
 correlated, and is wider. The quantile is that of a normal distribution; its tail probability is then looked up in a
 Student distribution with the Welch-Satterthwaite degrees of freedom, because s² has only R - 1.
-Simulations of 2 to 8 groups and 3 or 10 replicates, at a level of 95 %, cover all groups together in 94 to 99 % of runs.
+Simulations of 2 to 8 groups and 3 or 10 replicates, at a level of 95 %, cover all groups together in 93 to 99 %.
 """
 
 from dataclasses import dataclass
@@ -85,7 +85,9 @@ def _intervals(
     usable = np.isfinite(values).all(axis=0) & np.isfinite(np.diag(covariance))
     known = ~(contrasts[:, ~usable] != 0).any(axis=1)
     with np.errstate(invalid="ignore"):
-        means = np.where(contrasts[:, None, :] != 0, contrasts[:, None, :] * values, 0.0).sum(axis=2).mean(axis=1)
+        means = (
+            np.where(contrasts[:, None, :] != 0, contrasts[:, None, :] * values, 0.0).sum(axis=2).mean(axis=1)
+        )
     rows = contrasts[np.ix_(known, usable)]
     replicates = len(values)
     of_units = np.einsum("ij,jk,ik->i", rows, covariance[np.ix_(usable, usable)], rows)
@@ -108,7 +110,9 @@ def _intervals(
     quantile = float(np.quantile((np.abs(draws) / safe).max(axis=1), level))
     tail = ndtr(-quantile)
     with np.errstate(divide="ignore"):
-        freedom = np.where(wide > 0, (replicates - 1) * (error**2 / np.where(wide > 0, wide, 1.0)) ** 2, np.inf)
+        freedom = np.where(
+            wide > 0, (replicates - 1) * (error**2 / np.where(wide > 0, wide, 1.0)) ** 2, np.inf
+        )
     factors = np.where(np.isfinite(freedom), -stdtrit(np.minimum(freedom, 1e9), tail), quantile)
     for number, half in zip(np.flatnonzero(known), factors * error, strict=True):
         mean = float(means[number])

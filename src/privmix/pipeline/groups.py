@@ -26,7 +26,7 @@ MOST_VALUES = 5  # of an outcome
 
 @dataclass
 class ReplicateDensities:
-    """The models of a file, and log densities of all records under each: of coordinates and attributes, and for gaps."""
+    """The models of a file, and log densities of all records under each: joint ones, and those of the gap."""
 
     models: list[MixedMixture] = field(default_factory=list)
     members: list[np.ndarray] = field(default_factory=list)  # joint
@@ -103,7 +103,13 @@ def _score_grouping(
         return scores
     held = ~clean.train
     auc = membership_auc(
-        found.members, found.others, every[clean.train], every[held], units[clean.train], units[held], len(large)
+        found.members,
+        found.others,
+        every[clean.train],
+        every[held],
+        units[clean.train],
+        units[held],
+        len(large),
     )
     masses = [_model_shares(model, grouping, clean) for model in found.models]
     known = [mass[large] for mass in masses if mass is not None]
@@ -182,7 +188,7 @@ def measure(
     if not len(chosen):
         return None
     return GroupMeasure(
-        groups=tuple(names[number] for number in chosen),
+        groups=tuple(names[number] for number in chosen.tolist()),
         values=tuple(map(tuple, found.values[:, chosen].tolist())),
         covariance=tuple(map(tuple, found.covariance[np.ix_(chosen, chosen)].tolist())),
     )
