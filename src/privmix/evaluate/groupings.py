@@ -102,7 +102,7 @@ def bin_labels(axis: Axis, bins: int | None) -> tuple[tuple[str, ...], np.ndarra
 def _name(axis: Axis, value: float) -> str:
     if axis.labels:
         return axis.labels[int(value)]
-    return str(np.datetime64(int(value), "D")) if axis.kind == "date" else f"{value:.0f}"
+    return str(np.datetime64(int(value), "D")) if axis.kind == "date" else f"{value + 0.0:.0f}"
 
 
 def number_units(clean: CleanData) -> tuple[np.ndarray, str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-DRAWS = 4000
+DRAWS = 2000
 
 
 @dataclass(frozen=True)
