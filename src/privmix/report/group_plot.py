@@ -11,8 +11,9 @@ from privmix.report.format import plain
 
 MOST_LINES = 8
 LONGEST_NAME = 16
-WIDTH, HEIGHT = 4.6, 2.9  # inches
-LEFT, RIGHT, BOTTOM, TOP = 0.55, 1.35, 0.5, 0.32
+WIDTH, HEIGHT = 4.0, 2.6  # inches
+LEFT, BOTTOM, TOP = 0.55, 0.5, 0.32
+LETTER = 0.085  # width of a letter of a name
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,12 @@ class GroupLine:
 def draw_groups(lines: list[GroupLine], epsilons: list[float], name: str, label: str) -> Markup:
     """Draw one line per group with its name at the right end; groups side by side at each ε."""
     shown = lines[:MOST_LINES]
+    names = [
+        line.name if len(line.name) <= LONGEST_NAME else line.name[: LONGEST_NAME - 1] + "…" for line in shown
+    ]
+    right = 0.15 + LETTER * max(map(len, names))
     with drawing(WIDTH, HEIGHT) as figure:
-        box = (LEFT / WIDTH, BOTTOM / HEIGHT, 1 - (LEFT + RIGHT) / WIDTH, 1 - (BOTTOM + TOP) / HEIGHT)
+        box = (LEFT / WIDTH, BOTTOM / HEIGHT, 1 - (LEFT + right) / WIDTH, 1 - (BOTTOM + TOP) / HEIGHT)
         axes = figure.add_axes(box)
         axes.grid(axis="y")
         axes.axhline(0, color=INK, linewidth=1.1)
@@ -41,7 +46,7 @@ def draw_groups(lines: list[GroupLine], epsilons: list[float], name: str, label:
             for place, (_, each) in zip(places, line.points, strict=True):
                 if each.low is not None and each.high is not None:
                     axes.plot([place, place], [each.low, each.high], color=colour, linewidth=1.1)
-            ends.append((line.name, colour, float(means[-1])))
+            ends.append((names[number], colour, float(means[-1])))
         axes.set_xlim(-0.45, len(epsilons) - 0.55)
         axes.set_xticks(range(len(epsilons)), [plain(epsilon) for epsilon in epsilons])
         axes.set_xlabel("ε (smaller protects more)")
@@ -59,6 +64,5 @@ def draw_groups(lines: list[GroupLine], epsilons: list[float], name: str, label:
                 linewidth=0.8,
                 clip_on=False,
             )
-            short = text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
-            axes.text(1.04, end, short, transform=axes.transAxes, color=colour, va="center", fontsize=9)
+            axes.text(1.04, end, text, transform=axes.transAxes, color=colour, va="center", fontsize=9)
         return svg(figure, name, label)

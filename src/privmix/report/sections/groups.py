@@ -234,10 +234,10 @@ def _table(
     return GroupTable(
         name=name,
         rows=tuple(rows),
-        sentence=_sentence(difference(measure, at), outcome, name, len(grouping.groups)),
+        sentence=_sentence(difference(measure, at), outcome, len(grouping.groups)),
         too_few=_too_few(grouping),
         picture=picture,
-        caption=f"Gap of {outcome.mechanism} by {name} at each ε. Higher is better; 0 is the best non-private model.",
+        caption=f"Gap by {name} (0: as good as the best non-private model)",
     )
 
 
@@ -247,20 +247,20 @@ def _ends(spread: Spread | None, form: Callable[[float], str] = nats) -> str:
     return f"{form(spread.low)} to {form(spread.high)}"
 
 
-def _sentence(found: GroupDifference | None, outcome: Outcome, name: str, groups: int) -> str:
+def _sentence(found: GroupDifference | None, outcome: Outcome, groups: int) -> str:
     if groups < 2:
         who = "one group has" if groups else "no group has"
-        return f"{name}: {who} enough held-out records, so no two groups are compared."
+        return f"{who} enough held-out records, so no two groups are compared."
     if found is None or found.spread.low is None:
-        return f"{name}: the difference between groups has no interval."
+        return "the difference between groups has no interval."
     ends = _ends(found.spread)
     said = (
         f"“{found.lower}” has the gap {nats(found.lower_mean)}, “{found.higher}” {nats(found.higher_mean)}: "
         f"difference {nats(found.spread.mean)} nats per record (interval {ends})"
     )
     if found.spread.real:
-        return f"{name}: {outcome.mechanism} describes one group worse than another. {said}."
-    return f"{name}: no difference between groups is larger than chance allows. The largest: {said}."
+        return f"{outcome.mechanism} describes one group worse than another. {said}."
+    return f"no difference between groups is larger than chance allows. The largest: {said}."
 
 
 def _too_few(grouping: GroupingScores) -> str | None:
