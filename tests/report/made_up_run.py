@@ -374,7 +374,7 @@ def _write_job(
     if groups:
         rows += [
             {**shown, "replicate": number, "metric": metric, "value": value}
-            for number, metric, value in metric_values(groups)
+            for number, metric, value in metric_values(groups, sensitive=data.visibility == "sensitive")
         ]
     x = np.geomspace(0.001, 1, 60)
     info = ScoresInfo(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_up_run import CHECKINS, SURVEY, MadeUpData
 
-from privmix.artefacts.group_scores import pack_densities
+from privmix.artefacts.group_scores import GroupingScores, GroupMeasure, pack_densities
 from privmix.report import group_costs
 from privmix.report.results import Results
 from privmix.report.run import RunResults
@@ -166,3 +166,41 @@ def test_without_a_non_private_model_there_is_no_gap(tmp_path):
     table = groups.build(run, results).datasets[0].models[0].tables[0]
     assert [row.gap for row in table.rows] == ["–", "–"]
     assert all(row.auc_interval for row in table.rows)
+
+
+def rate_measure(values):
+    """Return a measure of two groups without noise."""
+    pair = tuple(values)
+    return GroupMeasure(groups=("a", "b"), values=(pair, pair), covariance=((1e-4, 0.0), (0.0, 1e-4)))
+
+
+def test_the_criteria_say_that_two_cannot_hold_where_base_rates_differ():
+    given = {
+        "base_rate": (0.2, 0.6), "selection_rate": (0.3, 0.6), "tpr": (0.7, 0.8), "fpr": (0.1, 0.1),
+        "ppv": (0.5, 0.9), "npv": (0.9, 0.8),
+    }  # fmt: skip
+    rates = {name: rate_measure(values) for name, values in given.items()}
+    grouping = GroupingScores(name="s", groups=("a", "b"), records=(200, 200), shares=(0.5, 0.5), too_few=())
+    table = groups._parity(grouping, "sick", rates, 0.95, sensitive=False)
+    first, second, third, last = table.sentences
+    assert first.startswith(
+        "Statistical parity: the predicted share differs by 30 percentage points between “a” and “b”"
+    )
+    assert "Ratio of the lowest to the highest: 0.50." in first
+    assert "FPR differs by 0 percentage points" in second
+    assert "no more than chance allows" in second
+    assert third.startswith("Sufficiency: PPV differs by 40 percentage points")
+    assert last.startswith("The base rate of “sick” differs by up to 40 percentage points")
+    assert last.endswith("error parity and sufficiency cannot both hold unless prediction is perfect.")
+    assert table.rows[1].rates[0] == "60\u00a0%"
+    secret = groups._parity(grouping, "sick", rates, 0.95, sensitive=True)
+    assert secret.rows == ()
+    assert len(secret.sentences) == 3
+
+
+def test_a_rate_with_too_few_records_is_a_dash_and_not_compared():
+    rates = {name: rate_measure((0.2, 0.6)) for name in ("base_rate", "selection_rate")}
+    grouping = GroupingScores(name="s", groups=("a", "b"), records=(200, 200), shares=(0.5, 0.5), too_few=())
+    table = groups._parity(grouping, "sick", rates, 0.95, sensitive=False)
+    assert table.rows[0].rates[2:] == ("–",) * 4
+    assert table.sentences[2] == "Sufficiency: PPV not measured, NPV not measured."

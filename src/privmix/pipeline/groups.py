@@ -22,6 +22,7 @@ from privmix.evaluate.parity import FEWEST_CASES, cases, group_rates, predict_ou
 from privmix.mixture.mixed import MixedMixture
 
 MOST_VALUES = 5  # of an outcome
+SHARES = ("group_share_error", "parity_base_rate")  # metrics that tell the share of a group or of an outcome
 
 
 @dataclass
@@ -194,15 +195,18 @@ def measure(
     )
 
 
-def metric_values(scores: GroupScores) -> list[tuple[int, str, float]]:
-    """Return the scores as rows of the results: the number of the replicate, the metric, and the value."""
+def metric_values(scores: GroupScores, *, sensitive: bool = False) -> list[tuple[int, str, float]]:
+    """Return the scores as rows of the results: the number of the replicate, the metric, and the value.
+
+    Those of sensitive records have no share of the records.
+    """
     rows = []
     for grouping in scores.groupings:
         measures = {"group_mia_loss_auc": grouping.membership, "group_share_error": grouping.model_share}
         for value, rates in grouping.parity.items():
             measures |= {f"parity_{name}[{value}]": each for name, each in rates.items()}
         for metric, each in measures.items():
-            if each is not None:
+            if each is not None and not (sensitive and metric.startswith(SHARES)):
                 rows += [
                     (replicate, f"{metric}[{grouping.name}={group}]", number)
                     for replicate, numbers in enumerate(each.values)

@@ -150,7 +150,9 @@ def score_model(
     by_group = score_groups(densities, clean, groups, outcome)
     if by_group is not None:
         numbers = [fitted.replicate for fitted in model.models]
-        values += [Score(numbers[each], metric, value) for each, metric, value in metric_values(by_group)]
+        secret = clean.info.domain.visibility == "sensitive"
+        found_groups = metric_values(by_group, sensitive=secret)
+        values += [Score(numbers[each], metric, value) for each, metric, value in found_groups]
     return ModelScores(tuple(values), curve, notes, groups=by_group)
 
 

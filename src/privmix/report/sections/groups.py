@@ -28,7 +28,7 @@ from privmix.report.sections.answer import answers
 MOST_NAMES = 6  # of groups with too few records
 MOST_PICTURES = 4  # of one mechanism
 RATE_NAMES = {
-    "base_rate": "true share",
+    "base_rate": "base rate",
     "selection_rate": "predicted share",
     "tpr": "found of the true (TPR)",
     "fpr": "false alarms (FPR)",
@@ -312,11 +312,13 @@ def _parity(
         )
         for group in grouping.groups
     )
-    return ParityTable(spoken(grouping.name), value, () if sensitive else rows, _criteria(rates, value, at))
+    return ParityTable(
+        spoken(grouping.name), value, () if sensitive else rows, _criteria(rates, value, at, sensitive)
+    )
 
 
-def _criteria(rates: dict[str, GroupMeasure], value: str, at: float) -> tuple[str, ...]:
-    """Describe the three criteria in a sentence each."""
+def _criteria(rates: dict[str, GroupMeasure], value: str, at: float, sensitive: bool) -> tuple[str, ...]:
+    """Describe the three criteria in a sentence each, and whether base rates differ (not of sensitive records)."""
     means = {name: np.array(list(each.mean.values())) for name, each in rates.items()}
 
     def widest(name: str) -> str:
@@ -325,18 +327,19 @@ def _criteria(rates: dict[str, GroupMeasure], value: str, at: float) -> tuple[st
             return "not measured"
         real = "" if found.spread.real else ", no more than chance allows"
         size = f"{decimals(100 * found.spread.mean, 0)} percentage points"
-        return f"{size} between “{found.lower}” and “{found.higher}” (interval {_ends(found.spread, _points)}{real})"
+        ends = _ends(found.spread, _points)
+        return f"differs by {size} between “{found.lower}” and “{found.higher}” (interval {ends}{real})"
 
-    said = [f"Statistical parity: the predicted share differs by {widest('selection_rate')}."]
+    said = [f"Statistical parity: the predicted share {widest('selection_rate')}."]
     if {"tpr", "fpr", "ppv", "npv"} <= means.keys() and min(map(len, means.values())) > 1:
         found = parity_criteria(means)
         said[0] += f" Ratio of the lowest to the highest: {decimals(found['statistical_parity_ratio'], 2)}."
-    said.append(f"Error parity: TPR differs by {widest('tpr')}, FPR by {widest('fpr')}.")
-    said.append(f"Sufficiency: PPV differs by {widest('ppv')}, NPV by {widest('npv')}.")
+    said.append(f"Error parity: TPR {widest('tpr')}, FPR {widest('fpr')}.")
+    said.append(f"Sufficiency: PPV {widest('ppv')}, NPV {widest('npv')}.")
     base = means.get("base_rate")
-    if base is not None and len(base) > 1:
+    if base is not None and len(base) > 1 and not sensitive:
         said.append(
-            f"The true share of “{value}” differs by up to {decimals(100 * largest_gap(base), 0)} percentage points "
+            f"The base rate of “{value}” differs by up to {decimals(100 * largest_gap(base), 0)} percentage points "
             "between groups. Where it differs, error parity and sufficiency cannot both hold unless prediction is "
             "perfect."
         )
