@@ -184,13 +184,13 @@ def test_the_criteria_say_that_two_cannot_hold_where_base_rates_differ():
     table = groups._parity(grouping, "sick", rates, 0.95, sensitive=False)
     first, second, third, last = table.sentences
     assert first.startswith(
-        "Statistical parity: the predicted share differs by 30 percentage points between “a” and “b”"
+        "Statistical parity: the predicted share differs by 30.0 percentage points between “a” and “b”"
     )
     assert "Ratio of the lowest to the highest: 0.50." in first
-    assert "FPR differs by 0 percentage points" in second
+    assert "FPR differs by 0.0 percentage points" in second
     assert "no more than chance allows" in second
-    assert third.startswith("Sufficiency: PPV differs by 40 percentage points")
-    assert last.startswith("The base rate of “sick” differs by up to 40 percentage points")
+    assert third.startswith("Sufficiency: PPV differs by 40.0 percentage points")
+    assert last.startswith("The base rate of “sick” differs by up to 40.0 percentage points")
     assert last.endswith("error parity and sufficiency cannot both hold unless prediction is perfect.")
     assert table.rows[1].rates[0] == "60\u00a0%"
     secret = groups._parity(grouping, "sick", rates, 0.95, sensitive=True)

@@ -226,7 +226,7 @@ def _table(
                 auc_interval=_ends(risk, lambda value: rate(min(max(0.5 + value, 0.0), 1.0))),
                 share=percent(share + error.mean) if error and not sensitive else "",
                 held_out_share="" if sensitive else percent(share),
-                share_interval=_ends(error, lambda value: decimals(100 * value, 1)),
+                share_interval=_ends(error, _points),
             )
         )
     picture = _picture(run, results, outcome, grouping) if pictured and len(grouping.groups) > 1 else None
@@ -326,7 +326,7 @@ def _criteria(rates: dict[str, GroupMeasure], value: str, at: float, sensitive: 
         if found is None:
             return "not measured"
         real = "" if found.spread.real else ", no more than chance allows"
-        size = f"{decimals(100 * found.spread.mean, 0)} percentage points"
+        size = f"{_points(found.spread.mean)} percentage points"
         ends = _ends(found.spread, _points)
         return f"differs by {size} between “{found.lower}” and “{found.higher}” (interval {ends}{real})"
 
@@ -339,7 +339,7 @@ def _criteria(rates: dict[str, GroupMeasure], value: str, at: float, sensitive: 
     base = means.get("base_rate")
     if base is not None and len(base) > 1 and not sensitive:
         said.append(
-            f"The base rate of “{value}” differs by up to {decimals(100 * largest_gap(base), 0)} percentage points "
+            f"The base rate of “{value}” differs by up to {_points(largest_gap(base))} percentage points "
             "between groups. Where it differs, error parity and sufficiency cannot both hold unless prediction is "
             "perfect."
         )
@@ -347,7 +347,7 @@ def _criteria(rates: dict[str, GroupMeasure], value: str, at: float, sensitive: 
 
 
 def _points(value: float) -> str:
-    return decimals(100 * value, 0)
+    return decimals(100 * value, 1)
 
 
 def _differences(run: RunResults, results: Results, outcome: Outcome) -> list[DifferenceRow]:
