@@ -11,7 +11,7 @@ Chernozhukov, Chetverikov, Kato 2013). Bonferroni's correction ignores that erro
 correlated, and is wider. The quantile is that of a normal distribution; its tail probability is then looked up in a
 Student distribution with the Welch-Satterthwaite degrees of freedom, because s² has only R - 1.
 Simulations of 2 to 8 groups and 3 or 10 replicates, at a level of 95 %, cover all groups together in 93 to 99 %.
-Random labels on `mpls_stops` (2 or 5 groups, 3 replicates, two mechanisms) show a real difference in 1.6 to 3.7 % of runs.
+Random labels on `mpls_stops` (2 or 5 groups, 3 replicates, 2 mechanisms) show a real difference in 1.6 to 3.7 %.
 """
 
 from dataclasses import dataclass
