@@ -195,3 +195,32 @@ def test_a_file_that_is_not_utf8_is_one_sentence(tmp_path: Path):
 def test_a_missing_file_is_one_sentence(tmp_path: Path):
     with pytest.raises(UserError, match="does not exist"):
         load_entry(tmp_path / "none.yaml")
+
+
+GROUPED = ROLES.replace("coordinates: [x]", "coordinates: [x, day]\nattributes: [sick]").replace(
+    "roles: {", "roles: {groups: {x: 4, day: 7}, "
+)
+
+
+def test_groups_are_coordinates_with_public_bins(tmp_path: Path):
+    assert load_entry(put(tmp_path, GROUPED)).groupings == ("x:4", "day:7")
+    assert load_entry(put(tmp_path)).groupings == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("{x: 4, day: 7}", "{sick: 2}", "roles.groups names 'sick'; an attribute is a grouping already"),
+        ("{x: 4, day: 7}", "{who: 2}", "roles.groups names 'who', which is not in coordinates"),
+        (
+            "{x: 4, day: 7}",
+            "{x: null}",
+            "roles.groups needs a number of bins for 'x', a column of type number",
+        ),
+        ("{x: 4, day: 7}", "{day: 8}", "roles.groups: 'day' has 7 values between its bounds"),
+        ("{x: 4, day: 7}", "{x: 1}", "roles.groups.x"),
+    ],
+)
+def test_a_mistake_in_groups_is_one_sentence(tmp_path: Path, old: str, new: str, expected: str):
+    assert old in GROUPED
+    assert expected in complaint(put(tmp_path, GROUPED.replace(old, new, 1)))

@@ -24,7 +24,7 @@ def made(tmp_path, monkeypatch):
     for stage, *more in (
         (fit, "--output", str(model)),
         (evaluate, "--model", str(model), "--false-positive-rates", "0.1", "--worst-record-runs", "2",
-         "--output", str(scores)),
+         "--groups", "v0:2", "--output", str(scores)),
     ):  # fmt: skip
         monkeypatch.setattr(sys, "argv", [stage.__name__, *SHARED, "--clean", str(clean), *more])
         stage.main()
@@ -63,3 +63,17 @@ def test_synthetic_rows_of_each_replicate_are_compared_with_held_out_records(mad
     assert {"table_worst_excess", "table_nicv", "table_sliced_wasserstein"} <= {
         metric for _, metric, _ in rows
     }
+
+
+def test_declared_groups_are_scored(made):
+    info = parse_metadata(made[1], ScoresInfo, "scores.parquet")
+    [grouping] = info.groups.groupings
+    assert grouping.name == "v0"
+    names = {f"group_mia_loss_auc[v0={group}]" for group in grouping.groups}
+    assert names <= set(made[1]["metric"].to_pylist())
+    held_out = [
+        value
+        for metric, value in zip(made[1]["metric"].to_pylist(), made[1]["value"].to_pylist(), strict=True)
+        if metric == "holdout_loglik"
+    ]
+    assert info.groups.log_densities().mean(axis=1) == pytest.approx(np.array(held_out), abs=1e-5)

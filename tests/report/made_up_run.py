@@ -15,14 +15,19 @@ import pyarrow as pa
 import yaml
 
 from privmix.artefacts.audit import AuditFile, EpsilonBound
-from privmix.artefacts.clean import CleanInfo, RowCounts, clean_schema, read_clean
+from privmix.artefacts.clean import CleanData, CleanInfo, RowCounts, clean_schema, read_clean
 from privmix.artefacts.domain import Attribute, Axis, Domain
 from privmix.artefacts.fitted_model import FittedModel, Proportion
+from privmix.artefacts.group_scores import GroupScores
 from privmix.artefacts.io import write_json, write_table
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, PrivacyStatement, ReplayVerdict
 from privmix.artefacts.scores import RESULT_SCHEMA, ScoresInfo
+from privmix.attacks.joint_density import log_densities
+from privmix.pipeline.groups import ReplicateDensities, metric_values, score_groups
+from privmix.pipeline.scores import stored_model
 from privmix.pipeline.usefulness import Panel, score_usefulness
+from privmix.report.group_costs import add_group_gaps
 from privmix.report.results import Results, collect
 from privmix.report.run import RunResults
 
@@ -108,7 +113,8 @@ def load(root: Path, configuration: dict[str, Any]) -> tuple[RunResults, Results
 
     with contextlib.chdir(root):
         run = read_run(configuration)
-    return run, Results(collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None))
+    results = Results(collect(outcome.scores for outcome in run.outcomes if outcome.scores is not None))
+    return run, add_group_gaps(run, results)
 
 
 def write_run(
@@ -364,6 +370,12 @@ def _write_job(
     )
     for replicate, measured in tables.metrics.items() if tables else ():
         rows += [{**shown, "replicate": replicate, "metric": m, "value": v} for m, v in measured.items()]
+    groups = _score_groups(model, read_clean(root / f"data/clean/{data.name}.parquet"))
+    if groups:
+        rows += [
+            {**shown, "replicate": number, "metric": metric, "value": value}
+            for number, metric, value in metric_values(groups, sensitive=data.visibility == "sensitive")
+        ]
     x = np.geomspace(0.001, 1, 60)
     info = ScoresInfo(
         **{key: shown[key] for key in ("dataset", "mechanism", "method", "trust", "epsilon", "delta")},
@@ -373,12 +385,23 @@ def _write_job(
         if not fails and "mia_lira_auc" in _attacks(method, epsilon)
         else [],
         usefulness=tables.info if tables else None,
+        groups=groups,
         worst_person=PERSON if data.isolated and not fails else None,
         notes=[] if data.rows >= 2000 else ["160 held-out records are too few for a rate of 0.001."],
         failure=failure,
     )
     table = pa.Table.from_pylist(rows, RESULT_SCHEMA)
     write_table(root / f"data/scores/{data.name}/{name}/eps-{epsilon:g}.parquet", table, info)
+
+
+def _score_groups(model: ModelFile, clean: CleanData) -> GroupScores | None:
+    """Score the groups of the records as the evaluate stage does."""
+    found = ReplicateDensities()
+    for fitted in model.models:
+        attacked = stored_model(fitted)
+        points, joint = log_densities(attacked, clean.points, clean.codes, clean.info.domain)
+        found.add(attacked, joint[clean.train], joint[~clean.train], points[~clean.train])
+    return score_groups(found, clean, (), None)
 
 
 def _attacks(method: str, epsilon: float, *, attribute: bool = False) -> dict[str, float]:

@@ -164,6 +164,12 @@ def outcome_arguments(wildcards):
     return [] if outcome is None else ["--outcome", outcome]
 
 
+def group_arguments(wildcards):
+    """Return the columns that the entry groups records by besides the attributes, or nothing."""
+    groupings = PLAN.entries[wildcards.dataset].groupings
+    return ["--groups", *groupings] if groupings else []
+
+
 def release_arguments(wildcards):
     """Return the arguments of a release: mechanism and spending limits, but no seed and no replicates."""
     settings = PLAN.settings

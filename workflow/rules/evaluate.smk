@@ -27,10 +27,12 @@ rule evaluate:
         shares=lambda wildcards: (
             "--shares" if PLAN.entries[wildcards.dataset].roles else ""
         ),
+        groups=group_arguments,
         reports=lambda wildcards: "--private" if is_local(wildcards) else "",
     shell:
         "python -m privmix.pipeline.stages.evaluate {params.job:q} --clean {input.clean:q} "
         "--model {input.model:q} {params.reports} {input.private:q} "
         "--false-positive-rates {params.rates} --worst-record-runs {params.runs} "
-        "--worst-record-records {params.records} {params.shadows:q} {params.outcome:q} {params.shares} "
+        "--worst-record-records {params.records} {params.shadows:q} {params.outcome:q} {params.groups:q} "
+        "{params.shares} "
         "--worst-person {params.person:q} --output {output.scores:q} 2>&1 | tee {log:q}"

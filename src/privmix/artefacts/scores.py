@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from privmix.artefacts.group_scores import GroupScores
 from privmix.artefacts.io import Artefact, to_arrow
 from privmix.artefacts.privacy_statement import Trust
 from privmix.artefacts.usefulness import Usefulness
@@ -33,6 +34,7 @@ class ScoresInfo(Artefact):
     # The same for LiRA, pooled over all shadow models as targets.
     lira_roc: list[tuple[float, float]] = Field(default_factory=list)
     usefulness: Usefulness | None = None
+    groups: GroupScores | None = None
     worst_person: str | None = None
     notes: list[str] = Field(default_factory=list)
     failure: str | None = None

@@ -277,6 +277,13 @@ class Roles(CatalogModel):
     sensitive: tuple[str, ...] = Field(
         min_length=1, description="Columns that an attacker wants to know, such as a test result."
     )
+    groups: dict[str, Annotated[int, Field(ge=2)] | None] = Field(
+        default={},
+        description=(
+            "Coordinates by which the report groups people, with a number of equal bins between the public bounds, "
+            "such as `age: 4`; null keeps every value of an ordinal. Every attribute is a grouping by itself."
+        ),
+    )
     bins: dict[str, Annotated[int, Field(ge=2)]] = Field(
         default={},
         description=(
@@ -401,10 +408,31 @@ class Entry(CatalogModel):
                     f"roles.bins: {name!r} has {upper - lower + 1:g} whole numbers between its bounds; "
                     "use at most as many bins"
                 )
+        self._check_groups(roles)
         for name in roles.bins:
             if name not in binned:
                 raise ValueError(
                     f"roles.bins names {name!r}, which is not a role of type {', '.join(BINNED[:-1])} or {BINNED[-1]}"
+                )
+
+    def _check_groups(self, roles: Roles) -> None:
+        for name, bins in roles.groups.items():
+            if name in self.attributes:
+                raise ValueError(
+                    f"roles.groups names {name!r}; an attribute is a grouping already, so remove it"
+                )
+            if name not in self.coordinates:
+                raise ValueError(f"roles.groups names {name!r}, which is not in coordinates")
+            column = self.column(name)
+            lower, upper = column.bounds
+            if bins is None and column.type != "ordinal":
+                raise ValueError(
+                    f"roles.groups needs a number of bins for {name!r}, a column of type {column.type}"
+                )
+            if bins is not None and column.type != "number" and bins > upper - lower + 1:
+                raise ValueError(
+                    f"roles.groups: {name!r} has {upper - lower + 1:g} values between its bounds; use at most as many "
+                    "bins"
                 )
 
     def _check_references(self, names: tuple[str, ...], key: str, kinds: tuple[str, ...]) -> None:
@@ -413,6 +441,12 @@ class Entry(CatalogModel):
                 *most, last = kinds
                 listed = f"{', '.join(most)} or {last}" if most else last
                 raise ValueError(f"{key} names {name!r}, which is not a column of type {listed}")
+
+    @property
+    def groupings(self) -> tuple[str, ...]:
+        """The declared groupings as `column` or `column:bins`."""
+        declared = {} if self.roles is None else self.roles.groups
+        return tuple(name if bins is None else f"{name}:{bins}" for name, bins in declared.items())
 
     def column(self, name: str) -> Column:
         """Return the column with this name."""

@@ -17,6 +17,7 @@ from privmix.artefacts.model import ModelFile
 from privmix.artefacts.naive import NaiveFile
 from privmix.artefacts.scores import ScoresInfo
 from privmix.errors import UserError
+from privmix.evaluate.groupings import GroupingSpec, HeldOutGroups, held_out_groups
 from privmix.pipeline import plan
 from privmix.pipeline.code_version import audit_code_version
 from privmix.pipeline.job import Identity, file_identity
@@ -113,15 +114,19 @@ def list_left_out(planned: plan.RunPlan) -> tuple[LeftOut, ...]:
     )
 
 
-def read_materials(settings: plan.Settings, *, incomplete: bool = False) -> dict[str, Material]:
-    """What may be shown of every dataset that was cleaned."""
-    materials = {}
+def read_datasets(
+    planned: plan.RunPlan, *, incomplete: bool = False
+) -> tuple[dict[str, Material], dict[str, HeldOutGroups]]:
+    """What may be shown of every dataset that was cleaned, and the groups of its held-out records."""
+    settings, materials, groups = planned.settings, {}, {}
     for name in settings.datasets:
         path = Path(plan.CLEAN.format(dataset=name))
         clean = read_if_made(partial(read_dataset, name), path, incomplete=incomplete)
         if clean is not None:
             materials[name] = sample_material(clean, stream(settings.master_seed, name, "points shown"))
-    return materials
+            declared = [GroupingSpec.parse(text) for text in planned.entries[name].groupings]
+            groups[name] = held_out_groups(clean, declared)
+    return materials, groups
 
 
 def read_dataset(name: str, path: Path) -> CleanData:
@@ -165,12 +170,14 @@ def read_run(configuration: Mapping[str, Any], *, incomplete: bool = False) -> R
     """Everything that a report tells of a run, from whatever files there are."""
     planned = plan.make_plan(dict(configuration))
     outcomes = (read_outcome(job, planned, incomplete=incomplete) for job in planned.jobs())
+    materials, groups = read_datasets(planned, incomplete=incomplete)
     return RunResults(
         settings=planned.settings,
         configuration=configuration,
         entries=planned.entries,
         outcomes=sort_outcomes(mark_shared_noise(outcomes)),
-        materials=read_materials(planned.settings, incomplete=incomplete),
+        materials=materials,
+        held_out=groups,
         provenance=provenance.collect_provenance(),
         audit_code=audit_code_version(defects.load_matrix().method),
         usage=read_usage(planned),

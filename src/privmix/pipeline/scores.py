@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from privmix.artefacts.clean import CleanData, read_clean
-from privmix.artefacts.fitted_model import CensoredLabels, FittedModel
+from privmix.artefacts.fitted_model import FittedModel
+from privmix.artefacts.group_scores import GroupScores
 from privmix.artefacts.io import REMEDY, parse_metadata, read_json, read_schema
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import MechanismFile
@@ -22,13 +23,14 @@ from privmix.attacks.membership import shares, worst_record
 from privmix.attacks.membership.loss import loss_attack
 from privmix.attacks.membership.shadow_attacks import attack_with_shadows
 from privmix.errors import UserError
-from privmix.evaluate import censored_labels
+from privmix.evaluate.groupings import GroupingSpec
 from privmix.evaluate.likelihood import likelihoods
 from privmix.mechanisms.run import MechanismJob
-from privmix.mechanisms.shared.censored_labels import label_probabilities
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
+from privmix.pipeline.groups import ReplicateDensities, metric_values, score_groups
 from privmix.pipeline.job import file_identity, job_identity
+from privmix.pipeline.labels import score_labels
 from privmix.pipeline.usefulness import TOO_FEW, Panel, score_usefulness
 from privmix.privacy.hypothesis_testing import roc_curve
 from privmix.privacy.noise import fresh_stream, stream
@@ -52,6 +54,7 @@ class ModelScores:
     notes: list[str] = field(default_factory=list)
     lira_roc: list[tuple[float, float]] = field(default_factory=list)
     usefulness: Usefulness | None = None
+    groups: GroupScores | None = None
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,18 @@ def score_model(
     clean: CleanData,
     false_positive_rates: Sequence[float],
     rng: np.random.Generator,
+    groups: Sequence[GroupingSpec] = (),
+    outcome: str | None = None,
     *,
     shares_too: bool = False,
 ) -> ModelScores:
-    """Score every replicate on the training and the held-out records; `shares_too` attacks by shares as well."""
+    """Score every replicate on the training and the held-out records, and groups of records.
+
+    `groups` are groupings besides the attributes, `outcome` is an attribute to predict, and `shares_too` attacks by
+    shares as well.
+    """
     values: list[Score] = []
+    densities = ReplicateDensities()
     curve: list[tuple[float, float]] = []
     held_out = int((~clean.train).sum())
     notes = [
@@ -131,6 +141,7 @@ def score_model(
         if fitted.labels is not None:
             found |= score_labels(fitted.labels, attacked.gaussians, clean)
         curve = curve or roc_curve(members_joint, others_joint)
+        densities.add(attacked, members_joint, others_joint, others)
         values += [Score(fitted.replicate, *each) for each in found.items()]
     if model.models:
         first, attacked = model.models[0], stored_model(model.models[0])
@@ -147,33 +158,13 @@ def score_model(
                 notes.append(shares.TOO_FEW)
         if not len(clean.isolated_rows):
             notes.append(worst_record.NO_ISOLATED_PERSON)
-    return ModelScores(tuple(values), curve, notes)
-
-
-def score_labels(labels: CensoredLabels, mixture: Mixture, clean: CleanData) -> dict[str, float]:
-    """Score censored labels: what held-out labels tell about each attribute, and what a probe predicts from them.
-
-    Compare the probe with one of the components themselves (`labels_probe_uncensored`), and with a guess.
-    """
-    domain, found = clean.info.domain, {"labels_kept": labels.kept}
-    shares = mixture.responsibilities(clean.points, domain.absent(clean.codes, len(clean.points)))
-    censored = label_probabilities(shares, mixture.weights, labels.kept)
-    for each in labels.limits:
-        values = next(len(own.values) for own in domain.attributes if own.name == each.attribute)
-        train, test, own_train, own_test = (
-            censored_labels.joint_shares(chances[side], clean.codes[each.attribute][side], values)
-            for chances in (censored, shares)
-            for side in (clean.train, ~clean.train)
-        )
-        measured = {
-            "limit": each.limit,
-            "information": censored_labels.information(test),
-            "probe": censored_labels.probe_recall(train, test),
-            "probe_uncensored": censored_labels.probe_recall(own_train, own_test),
-            "guess": censored_labels.guess_recall(train, test),
-        }
-        found |= {f"labels_{name}[{each.attribute}]": value for name, value in measured.items()}
-    return found
+    by_group = score_groups(densities, clean, groups, outcome)
+    if by_group is not None:
+        numbers = [fitted.replicate for fitted in model.models]
+        secret = clean.info.domain.visibility == "sensitive"
+        found_groups = metric_values(by_group, sensitive=secret)
+        values += [Score(numbers[each], metric, value) for each, metric, value in found_groups]
+    return ModelScores(tuple(values), curve, notes, groups=by_group)
 
 
 def score_tables(
@@ -235,6 +226,7 @@ def describe_scores(
         roc=scores.roc,
         lira_roc=rerun.lira_roc,
         usefulness=tables.usefulness,
+        groups=scores.groups,
         worst_person=worst_person if model.models else None,
         notes=[*scores.notes, *tables.notes, *rerun.notes],
         failure=model.failure,

@@ -3,7 +3,7 @@
 import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 import numpy as np
@@ -17,6 +17,7 @@ from privmix.artefacts.naive import NaiveFile
 from privmix.artefacts.privacy_statement import Trust, holds_anywhere, randomises_records
 from privmix.artefacts.scores import ScoresInfo
 from privmix.catalog.entry import Entry
+from privmix.evaluate.groupings import HeldOutGroups
 from privmix.report.provenance import Provenance
 from privmix.settings import Settings
 
@@ -193,6 +194,7 @@ class RunResults:
     naive: tuple[
         NaiveFile, ...
     ] = ()  # attacked releases without a guarantee, in the order of the configuration
+    held_out: Mapping[str, HeldOutGroups] = field(default_factory=dict)  # of the datasets that were cleaned
 
     @property
     def trust(self) -> dict[str, str]:

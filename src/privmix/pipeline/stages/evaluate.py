@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from privmix.artefacts.io import write_table
+from privmix.evaluate.groupings import GroupingSpec
 from privmix.pipeline import job as jobs
 from privmix.pipeline import runner
 from privmix.pipeline import scores as scoring
@@ -28,7 +29,14 @@ def main() -> None:
     parser.add_argument(
         "--shares", action="store_true", help="also attack by the shares of values that the model implies"
     )
-    parser.add_argument("--outcome", help="attribute to predict from synthetic rows")
+    parser.add_argument("--outcome", help="attribute to predict from synthetic rows and from the model")
+    parser.add_argument(
+        "--groups",
+        nargs="*",
+        default=[],
+        type=GroupingSpec.parse,
+        help="columns to group by besides the attributes, as column or column:bins",
+    )
     parser.add_argument("--worst-person", nargs="*", default=[], help="names of isolated persons")
     parser.add_argument(
         "--shadows", type=int, default=0, help="number of shadow models; 0 skips these attacks (default)"
@@ -39,8 +47,10 @@ def main() -> None:
     read = scoring.read_files(job, given.clean, given.model, given.private, given.dataset)
     clean, model, rates, rerun = read.clean, read.model, given.false_positive_rates, scoring.ModelScores()
     runner.restrict_new_files([clean.info.domain.visibility])
-    randomness = job.randomness(clean.info.domain, "attribute").search
-    scores = scoring.score_model(model, clean, rates, randomness, shares_too=given.shares)
+    rng = job.randomness(clean.info.domain, "attribute").search
+    scores = scoring.score_model(
+        model, clean, rates, rng, given.groups, given.outcome, shares_too=given.shares
+    )
     tables = scoring.score_tables(model, job, clean, given.outcome)
     if model.models:
         games = (given.worst_record_runs, given.worst_record_records)

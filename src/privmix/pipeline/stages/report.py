@@ -9,6 +9,7 @@ from privmix.pipeline.results import read_run, relative_address
 from privmix.pipeline.runner import restrict_new_files, run_stage
 from privmix.report import figures, page
 from privmix.report.audit_findings import bound_rows
+from privmix.report.group_costs import add_group_gaps
 from privmix.report.results import Results, collect, csv_bytes, parquet_bytes
 from privmix.report.sections.answer import answers
 from privmix.report.sections.results import attach
@@ -31,7 +32,7 @@ def main() -> None:
     run = read_run(json.loads(arguments.configuration), incomplete=arguments.incomplete)
     restrict_new_files(run.entries[name].visibility for name in run.settings.datasets)
     tables = [outcome.scores for outcome in run.outcomes if outcome.scores is not None]
-    results = Results(collect([*tables, bound_rows(run.outcomes)]))
+    results = add_group_gaps(run, Results(collect([*tables, bound_rows(run.outcomes)])))
     csv, parquet = csv_bytes(results.frame), parquet_bytes(results.frame)
     with figures.keep_figures(*PAPER) as charts:
         html = page.render(

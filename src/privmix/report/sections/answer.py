@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from privmix.report.audit_findings import describe_audit, findings
 from privmix.report.format import count, interval, listing, nats, plain, rate, three_digits
 from privmix.report.goal import PURPOSES, columns_described, describe_choice, goal_metric, goal_score
+from privmix.report.group_costs import describe_worst_paid
 from privmix.report.guarantee import (
     auc_ceiling,
     describe_guarantee,
@@ -67,6 +68,7 @@ class DatasetAnswers:
     material: Material | None
     named: bool  # whether the data identify persons
     left_out: str | None  # which mechanisms are not run on it, and why
+    groups: str | None  # the largest real difference between groups of people, in one sentence
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -93,6 +95,12 @@ def build(run: RunResults, results: Results) -> AnswerSection:
             material=run.materials.get(name),
             named=run.entries[name].privacy.person_column is not None,
             left_out=describe_left_out(run, name),
+            groups=describe_worst_paid(
+                run,
+                results,
+                name,
+                [each.mechanism for each in found if each.dataset == name and each.mechanism],
+            ),
         )
         for name in run.settings.datasets
     )
