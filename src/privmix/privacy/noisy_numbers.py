@@ -1,0 +1,177 @@
+"""Noisy numbers: a count, a table of counts and a mean. What their noise costs at an ε, and the ε that a wish needs.
+
+Everything here follows from public values: bounds, the public number of records, the privacy unit. `within` is the
+distance that the noise keeps with a probability, and `smallest_epsilon` inverts it. Both hold for the noise of a
+release, which is drawn on a lattice (`privmix.privacy.exact`), and so for continuous noise of the same scale.
+
+Sensitivity. Let a unit have at most m records (1 if the unit is a record). A count is a sum of numbers in [0, 1], so
+two neighbours differ by at most m, whether a unit is replaced, added or removed. In a table of counts, each record is
+in one cell: m in L1 if a unit is added or removed, 2m if it is replaced (`privmix.privacy.sensitivity.counts`). A sum
+of values minus the middle of their bounds is a sum of numbers in [-h, h], h half the range: hm, or 2hm if replaced.
+The share of one value among n records is a count divided by n: its sensitivity is 1/n, not 1.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmix.errors import UserError
+from privmix.privacy.accounting import find_largest
+from privmix.privacy.accuracy import check_chance, laplace_within, lattice_laplace_within, ratio_within
+from privmix.privacy.exact import STEP, laplace_steps
+from privmix.privacy.ledger import Ledger, check_positive
+from privmix.privacy.noise import NoiseSource, laplace
+from privmix.privacy.sensitivity import Neighbours, counts
+
+LARGEST_EPSILON = 1e6
+DIGITS = 3  # of an answer
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of records that have a property."""
+
+    neighbours: Neighbours
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest change between neighbours: m."""
+        return float(self.neighbours.records)
+
+    def within(self, epsilon: float, probability: float) -> float:
+        """Return the distance that the noisy count keeps from the count."""
+        return lattice_laplace_within(self.sensitivity / check_positive(epsilon, "epsilon"), probability)
+
+    def draw(self, count: float, times: int, epsilon: float, source: NoiseSource) -> np.ndarray:
+        """Return noisy counts (times,) with independent noise. Each of them spends ε."""
+        return laplace(
+            np.full(times, float(count)), sensitivity=self.sensitivity, epsilon=epsilon, source=source,
+            ledger=Ledger(), label="count", coordinates=1,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CountTable:
+    """The numbers of records in each of several cells. Each record is in at most one cell."""
+
+    cells: int
+    neighbours: Neighbours
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest change between neighbours in L1: m or 2m."""
+        return counts(self.neighbours).l1
+
+    def within(self, epsilon: float, probability: float) -> float:
+        """Return the distance that all noisy counts together keep from the counts."""
+        scale = self.sensitivity / check_positive(epsilon, "epsilon")
+        return lattice_laplace_within(scale, probability, numbers=self.cells)
+
+    def each_within(self, epsilon: float, probability: float) -> float:
+        """Return the distance that one noisy count, chosen in advance, keeps from its count."""
+        return lattice_laplace_within(self.sensitivity / check_positive(epsilon, "epsilon"), probability)
+
+    def draw(self, count: float, times: int, epsilon: float, source: NoiseSource) -> np.ndarray:
+        """Return one cell of `times` noisy tables, (times,), with independent noise. Each table spends ε."""
+        return laplace(
+            np.full(times, float(count)), sensitivity=self.sensitivity, epsilon=epsilon, source=source,
+            ledger=Ledger(), label="table of counts", coordinates=1,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of a column with public bounds, over `rows` records.
+
+    The mean is c + S / N, where c is the middle of the bounds, S the sum of (value - c) and N the number of records.
+    If N is public (`Neighbours.size_is_public`), all of ε goes to S. Otherwise S and N get half of ε each, and `rows`
+    is the public number of records that the accuracy is stated for. Sums are in units of the range.
+    """
+
+    lower: float
+    upper: float
+    rows: float
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        if not self.lower < self.upper:
+            raise UserError(
+                f"the lower bound {self.lower:g} must be less than the upper bound {self.upper:g}."
+            )
+        check_positive(self.rows, "number of records")
+
+    @property
+    def range(self) -> float:
+        """Distance of the bounds."""
+        return self.upper - self.lower
+
+    @property
+    def sensitivity(self) -> float:
+        """Largest change of the sum between neighbours, in units of the range: m/2 or m."""
+        return self.neighbours.difference(0.5, opposed=True)
+
+    def _parts(self, epsilon: float) -> float:
+        """Return the ε of the sum, and of the number of records if it is private."""
+        return check_positive(epsilon, "epsilon") / (1 if self.neighbours.size_is_public else 2)
+
+    def within(self, epsilon: float, probability: float) -> float:
+        """Return the distance that the noisy mean keeps from the mean, wherever the mean lies between the bounds.
+
+        The noise of N moves a mean at a bound most. Infinite if the noise of N may be as large as N.
+        """
+        part = self._parts(epsilon)
+        total = laplace_steps(self.sensitivity / part) * STEP
+        rounding = 2 * STEP * self.range  # of each value, and of the noise, on the lattice of a release
+        if self.neighbours.size_is_public:
+            return laplace_within(total, probability) / self.rows * self.range + rounding
+        number = laplace_steps(self.neighbours.records / part) * STEP
+        share = ratio_within(total, number, ratio=0.5, records=self.rows, probability=probability)
+        return share * self.range + rounding
+
+    def draw(self, mean: float, times: int, epsilon: float, source: NoiseSource) -> np.ndarray:
+        """Return noisy means (times,) with independent noise, not clipped to the bounds. Each of them spends ε."""
+        part, ledger = self._parts(epsilon), Ledger()
+        middle = (self.lower + self.upper) / 2
+        sums = laplace(
+            np.full(times, (mean - middle) / self.range * self.rows), sensitivity=self.sensitivity, epsilon=part,
+            source=source, ledger=ledger, label="sum", coordinates=1,
+        )  # fmt: skip
+        numbers = np.full(times, float(self.rows))
+        if not self.neighbours.size_is_public:
+            numbers = laplace(
+                numbers, sensitivity=float(self.neighbours.records), epsilon=part, source=source, ledger=ledger,
+                label="number of records", coordinates=1,
+            )  # fmt: skip
+        return middle + self.range * sums / np.maximum(numbers, 1.0)
+
+
+NoisyNumber = Count | CountTable | Mean
+
+
+def smallest_epsilon(number: NoisyNumber, within: float, probability: float) -> float:
+    """Return the smallest ε with which the noise stays within a distance, rounded up to three digits.
+
+    The distance at the returned ε is at most `within`.
+    """
+    check_positive(within, "within")
+    check_chance(probability)
+
+    def enough(inverse: float) -> bool:
+        return number.within(1 / inverse, probability) <= within
+
+    if not enough(1 / LARGEST_EPSILON):
+        raise UserError(
+            f"no ε up to {LARGEST_EPSILON:,.0f} keeps the noise within {within:g}; allow a larger distance."
+        )
+    return round_up(1 / find_largest(enough, start=1.0), lambda epsilon: enough(1 / epsilon))
+
+
+def round_up(value: float, enough: Callable[[float], bool]) -> float:
+    """Return the least number of three digits that is at least `value` and is `enough`."""
+    exponent = math.floor(math.log10(value)) - DIGITS + 1
+    digits = math.ceil(value / 10.0**exponent - 1e-9)
+    while not enough(float(f"{digits}e{exponent}")):
+        digits += 1
+    return float(f"{digits}e{exponent}")
