@@ -6,9 +6,13 @@ release, which is drawn on a lattice (`privmix.privacy.exact`), and so for conti
 
 Sensitivity. Let a unit have at most m records (1 if the unit is a record). A count is a sum of numbers in [0, 1], so
 two neighbours differ by at most m, whether a unit is replaced, added or removed. In a table of counts, each record is
-in one cell: m in L1 if a unit is added or removed, 2m if it is replaced (`privmix.privacy.sensitivity.counts`). A sum
-of values minus the middle of their bounds is a sum of numbers in [-h, h], h half the range: hm, or 2hm if replaced.
-The share of one value among n records is a count divided by n: its sensitivity is 1/n, not 1.
+in one cell: m in L1 if a unit is added or removed, 2m if it is replaced (`privmix.privacy.sensitivity.counts`). The
+share of one value among n records is a count divided by n: its sensitivity is 1/n, not 1.
+
+A mean is c + h S / N: c is the middle of the bounds, h half their distance, and S the sum of z = (value - c) / h, with
+|z| ≤ 1. If N is public, S moves by at most 2. If N is private, S and N are measured as one vector. A unit with a
+records that is replaced by one with b records moves S by at most a + b and N by |a - b|, together by 2 max(a, b) ≤ 2m
+in L1; a = 0 or b = 0 is a unit added or removed.
 """
 
 import math
@@ -85,9 +89,8 @@ class CountTable:
 class Mean:
     """The mean of a column with public bounds, over `rows` records.
 
-    The mean is c + S / N, where c is the middle of the bounds, S the sum of (value - c) and N the number of records.
-    If N is public (`Neighbours.size_is_public`), all of ε goes to S. Otherwise S and N get half of ε each, and `rows`
-    is the public number of records that the accuracy is stated for. Sums are in units of the range.
+    `rows` is their number if it is public (`Neighbours.size_is_public`). Otherwise it is the public figure for which
+    the accuracy is stated, and the number is measured too.
     """
 
     lower: float
@@ -103,48 +106,40 @@ class Mean:
         check_positive(self.rows, "number of records")
 
     @property
-    def range(self) -> float:
-        """Distance of the bounds."""
-        return self.upper - self.lower
+    def half_range(self) -> float:
+        """Half the distance of the bounds."""
+        return (self.upper - self.lower) / 2
 
     @property
     def sensitivity(self) -> float:
-        """Largest change of the sum between neighbours, in units of the range: m/2 or m."""
-        return self.neighbours.difference(0.5, opposed=True)
-
-    def _parts(self, epsilon: float) -> float:
-        """Return the ε of the sum, and of the number of records if it is private."""
-        return check_positive(epsilon, "epsilon") / (1 if self.neighbours.size_is_public else 2)
+        """Largest change between neighbours in L1, of S or of (S, N): 2m."""
+        return 2.0 * self.neighbours.records
 
     def within(self, epsilon: float, probability: float) -> float:
         """Return the distance that the noisy mean keeps from the mean, wherever the mean lies between the bounds.
 
         The noise of N moves a mean at a bound most. Infinite if the noise of N may be as large as N.
         """
-        part = self._parts(epsilon)
-        total = laplace_steps(self.sensitivity / part) * STEP
-        rounding = 2 * STEP * self.range  # of each value, and of the noise, on the lattice of a release
+        scale = laplace_steps(self.sensitivity / check_positive(epsilon, "epsilon")) * STEP
+        rounding = 2 * STEP  # of each z, and of the noise, on the lattice of a release
         if self.neighbours.size_is_public:
-            return laplace_within(total, probability) / self.rows * self.range + rounding
-        number = laplace_steps(self.neighbours.records / part) * STEP
-        share = ratio_within(total, number, ratio=0.5, records=self.rows, probability=probability)
-        return share * self.range + rounding
+            distance = laplace_within(scale, probability) / self.rows
+        else:
+            distance = ratio_within(scale, scale, ratio=1.0, records=self.rows, probability=probability)
+        return (distance + rounding) * self.half_range
 
     def draw(self, mean: float, times: int, epsilon: float, source: NoiseSource) -> np.ndarray:
         """Return noisy means (times,) with independent noise, not clipped to the bounds. Each of them spends ε."""
-        part, ledger = self._parts(epsilon), Ledger()
         middle = (self.lower + self.upper) / 2
-        sums = laplace(
-            np.full(times, (mean - middle) / self.range * self.rows), sensitivity=self.sensitivity, epsilon=part,
-            source=source, ledger=ledger, label="sum", coordinates=1,
+        total = (mean - middle) / self.half_range * self.rows
+        exact = np.array([total] if self.neighbours.size_is_public else [total, self.rows])
+        noisy = laplace(
+            np.tile(exact, (times, 1)), sensitivity=self.sensitivity, epsilon=epsilon, source=source,
+            ledger=Ledger(), label="mean", coordinates=len(exact),
         )  # fmt: skip
-        numbers = np.full(times, float(self.rows))
-        if not self.neighbours.size_is_public:
-            numbers = laplace(
-                numbers, sensitivity=float(self.neighbours.records), epsilon=part, source=source, ledger=ledger,
-                label="number of records", coordinates=1,
-            )  # fmt: skip
-        return middle + self.range * sums / np.maximum(numbers, 1.0)
+        numbers = self.rows if self.neighbours.size_is_public else np.maximum(noisy[:, 1], 1.0)
+        means: np.ndarray = middle + self.half_range * noisy[:, 0] / numbers
+        return means
 
 
 NoisyNumber = Count | CountTable | Mean
