@@ -21,6 +21,7 @@ from privmix.report.sections import (
     models,
     nearby,
     proportions,
+    statistics,
     usefulness,
 )
 from privmix.report.sections import results as results_section
@@ -39,6 +40,7 @@ def build(
         "frontier": frontier.build(run, results),
         "models": models.build(run, results),
         "usefulness": usefulness.build(run, results),
+        "statistics": statistics.build(run),
         "attack": attack.build(run, results),
         "audit": audit.build(run),
         "nearby": nearby.build(run, results),

@@ -18,6 +18,7 @@ from privmix.artefacts.privacy_statement import Trust, holds_anywhere, randomise
 from privmix.artefacts.scores import ScoresInfo
 from privmix.catalog.entry import Entry
 from privmix.report.provenance import Provenance
+from privmix.report.true_numbers import NumberKey, true_numbers
 from privmix.settings import Settings
 
 SHOWN_POINTS = 5000
@@ -102,6 +103,7 @@ class Material:
     cloud: np.ndarray  # (n, d) training records in original units
     places: np.ndarray  # (m, d) places of the isolated people in original units
     shares: Mapping[tuple[str, str], float]  # (attribute, value) -> true share of training records or people
+    numbers: Mapping[NumberKey, float]  # true numbers of the training records; empty if sensitive
 
     @property
     def domain(self) -> Domain:
@@ -120,7 +122,7 @@ def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
     protects_people = domain.unit == "person" or len(np.unique(clean.person)) == len(clean.person)
     if domain.visibility == "sensitive":
         nothing = np.empty((0, len(domain.axes)))
-        return Material(clean.info, protects_people, None, nothing, nothing, {})
+        return Material(clean.info, protects_people, None, nothing, nothing, {}, {})
     complete = ~domain.absent(clean.codes, len(clean.points)).any(axis=1)
     rows = np.flatnonzero(clean.train & complete)
     if len(rows) > SHOWN_POINTS:
@@ -142,6 +144,7 @@ def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
         cloud=domain.denormalise(clean.points[rows]),
         places=domain.denormalise(clean.points[clean.isolated_rows]),
         shares=shares,
+        numbers=true_numbers(clean),
     )
 
 
