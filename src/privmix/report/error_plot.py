@@ -9,7 +9,7 @@ from privmix.report.figures import INK, MUTED, SERIES, drawing, svg
 from privmix.report.format import plain
 
 WIDTH, HEIGHT = 3.6, 2.6  # inches
-BOX = (0.2, 0.13, 0.77, 0.76)  # axes within the figure
+BOX = (0.2, 0.17, 0.77, 0.76)  # axes within the figure
 SPREAD = 0.32  # half the width of the draws of one ε, in distances of two ε
 
 
@@ -17,11 +17,15 @@ def draw_errors(
     epsilons: Sequence[float],
     errors: Sequence[np.ndarray],
     within: Sequence[float],
+    distances: Sequence[str],
     axis: str,
     name: str,
     label: str,
 ) -> Markup:
-    """Draw the errors of each ε as dots in the order of the draws, with bars at ± `within` and a line at no error."""
+    """Draw the errors of each ε as dots in the order of the draws, with bars at ± `within` and a line at no error.
+
+    `distances` are the texts of `within`, for the labels below the draws.
+    """
     with drawing(WIDTH, HEIGHT) as figure:
         axes = figure.add_axes(BOX)
         axes.axhline(0.0, color=INK, linewidth=1.2, linestyle=(0, (4.0, 2.2)))
@@ -29,9 +33,9 @@ def draw_errors(
             across = place + np.linspace(-SPREAD, SPREAD, len(drawn))
             # One path of many short dashes: a marker of its own for each draw would take 20 times as many bytes.
             (dots,) = axes.plot(
-                np.column_stack([across - 0.008, across + 0.008, np.full(len(drawn), np.nan)]).ravel(),
+                np.column_stack([across - 0.018, across + 0.018, np.full(len(drawn), np.nan)]).ravel(),
                 np.column_stack([drawn, drawn, np.full(len(drawn), np.nan)]).ravel(),
-                color=SERIES[0], linewidth=2.6, alpha=0.55, solid_capstyle="butt",
+                color=SERIES[0], linewidth=2.4, alpha=0.55, solid_capstyle="butt",
             )  # fmt: skip
             dots.get_path().should_simplify = False
             for side in (-reach, reach):
@@ -39,7 +43,13 @@ def draw_errors(
         most = max(1.02 * max(float(np.abs(drawn).max()) for drawn in errors), 1.1 * max(within))
         axes.set_ylim(-most, most)
         axes.set_xlim(-0.5, len(epsilons) - 0.5)
-        axes.set_xticks(range(len(epsilons)), [f"ε = {plain(epsilon)}" for epsilon in epsilons])
+        axes.set_xticks(
+            range(len(epsilons)),
+            [
+                f"ε = {plain(epsilon)}\n{distance}"
+                for epsilon, distance in zip(epsilons, distances, strict=True)
+            ],
+        )
         axes.locator_params(axis="y", nbins=5)
         axes.ticklabel_format(axis="y", useOffset=False, scilimits=(-3, 5), useMathText=True)
         axes.set_ylabel(axis, fontsize=9, labelpad=2)

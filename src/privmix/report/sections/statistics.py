@@ -209,7 +209,18 @@ def _picture(
     line = f"the dashed line is the true value, {value}" if value else "the dashed line is the true value"
     caption = f"{what[0].upper()}{what[1:]}: {DRAWS} noisy values at each ε; {line}."
     name = f"statistics-{dataset}-{key.kind}"
-    return Picture(caption, draw_errors(run.epsilons, errors, within, axis, name, f"{dataset}: {caption}"))
+    return Picture(
+        caption,
+        draw_errors(
+            run.epsilons,
+            errors,
+            within,
+            [plus_minus(each) for each in within],
+            axis,
+            name,
+            f"{dataset}: {caption}",
+        ),
+    )
 
 
 def _each_within(number: NoisyNumber, epsilon: float) -> float:

@@ -1,0 +1,121 @@
+"""The statistics section: errors in the data's own units, pictures with noise of their own, no sensitive value."""
+
+import re
+from dataclasses import replace
+
+import made_up_run
+import numpy as np
+import pytest
+from made_up_run import CHECKINS, SURVEY
+from test_report_pictures import clean_data
+
+from privmix.artefacts.domain import Attribute
+from privmix.report.run import sample_material
+from privmix.report.sections import statistics
+from privmix.report.true_numbers import NumberKey, true_numbers
+
+SECRET = replace(CHECKINS, name="secret", visibility="sensitive", unit="person", relation="add_remove")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root = tmp_path_factory.mktemp("statistics")
+    datasets = (CHECKINS, SURVEY, SECRET)
+    return made_up_run.load(root, made_up_run.write_run(root, datasets=datasets))[0]
+
+
+def number(text: str) -> float:
+    return float(text.removeprefix("±\u00a0").replace(",", ""))
+
+
+def test_a_mean_of_a_public_number_of_records_costs_its_range_times_the_tail(run):
+    row = statistics.dataset_statistics(run, "survey").shown[0]
+    domain = run.materials["survey"].domain
+    axis = domain.axes[0]
+    assert row.name == "mean of item 0"
+    for text, epsilon in zip(row.distances, run.epsilons, strict=True):
+        exactly = (axis.upper - axis.lower) / domain.rows * np.log(20) / epsilon
+        assert exactly <= number(text) < 1.1 * exactly
+
+
+def test_counts_and_shares_follow_from_the_unit_and_the_relation(run):
+    rows = {name: statistics.dataset_statistics(run, name).shown for name in ("checkins", "secret")}
+    count, share = rows["checkins"][-1], rows["checkins"][-2]
+    assert count.name == "number of records with any property"
+    assert [number(text) for text in count.distances] == [30, 3, 0.3]
+    total = run.materials["checkins"].domain.rows
+    assert number(share.distances[1]) == pytest.approx(100 * 2 * np.log(20) / total, rel=0.1)
+    assert number(rows["secret"][-1].distances[1]) == pytest.approx(
+        run.materials["secret"].domain.max_records_per_person * np.log(20), rel=0.1
+    )
+
+
+def test_a_distance_as_wide_as_the_range_is_said_to_be_the_bounds_alone(run):
+    material = run.materials["survey"]
+    domain = material.domain.model_copy(update={"rows": 20})
+    few = replace(material, info=material.info.model_copy(update={"domain": domain}))
+    found = statistics.dataset_statistics(replace(run, materials={"survey": few}), "survey")
+    assert found.shown[0].distances[0] == statistics.ALONE
+    assert found.shown[-1].distances[0] == statistics.ALONE
+
+
+@pytest.mark.parametrize(
+    ("distance", "text"),
+    [(0.371, "± 0.38"), (0.38, "± 0.38"), (2.9957, "± 3"), (1234.0, "± 1,300"), (0.000013, "± 1.3·10⁻⁵")],
+)
+def test_a_distance_is_rounded_up(distance, text):
+    assert statistics.plus_minus(distance) == text.replace("± ", "±\u00a0")
+
+
+def test_the_noise_of_every_epsilon_and_number_is_its_own(run):
+    keys = [NumberKey("mean", "a"), NumberKey("mean", "b"), NumberKey("above", "a")]
+    draws = [
+        statistics._noise(run, dataset, key, epsilon).add_laplace(np.zeros(100), 1.0)
+        for dataset in ("checkins", "survey")
+        for key in keys
+        for epsilon in (0.1, 1.0, 10.0)
+    ]
+    for first in range(len(draws)):
+        for second in range(first):
+            assert abs(np.corrcoef(np.sign(draws[first]), np.sign(draws[second]))[0, 1]) < 0.6
+
+
+def test_a_picture_has_all_draws_and_labels_and_names_the_true_value(run):
+    mean, share = statistics.dataset_statistics(run, "checkins").pictures
+    truth = run.materials["checkins"].numbers[NumberKey("mean", "latitude")]
+    assert "100 noisy values at each ε; the dashed line is the true value, " in mean.caption
+    shown = re.search(r"true value, ([−\d.]+)", mean.caption)[1].replace("−", "-")
+    assert float(shown) == pytest.approx(truth, abs=0.01)
+    assert share.caption.startswith("Share of “at night: yes”")
+    assert mean.drawn.count("L ") >= 3 * 100
+    for epsilon in ("0.1", "1", "10"):
+        assert f"ε = {epsilon}" in mean.drawn
+
+
+def test_nothing_of_a_sensitive_dataset_is_shown(run):
+    assert run.materials["secret"].numbers == {}
+    found = statistics.dataset_statistics(run, "secret")
+    assert found.sensitive
+    for picture in found.pictures:
+        assert picture.caption.endswith("the dashed line is the true value.")
+
+
+def test_true_numbers_are_of_training_records_that_have_a_value():
+    clean = clean_data(rows=4)
+    night = Attribute(name="night", description="", values=("no", "yes"))
+    domain = clean.info.domain.model_copy(update={"attributes": (night,)})
+    clean = replace(
+        clean, info=clean.info.model_copy(update={"domain": domain}), codes={"night": np.array([1, 1, 1, 0])},
+        train=np.array([True, True, False, True]),
+    )  # fmt: skip
+    found = true_numbers(clean)
+    assert found[NumberKey("share", "night", "yes")] == pytest.approx(2 / 3)
+    values = domain.denormalise(clean.points[clean.train])
+    for column, axis in enumerate(domain.axes):
+        assert found[NumberKey("mean", axis.name)] == pytest.approx(values[:, column].mean())
+    assert sample_material(clean, np.random.default_rng(0)).numbers == found
+
+
+def test_the_page_has_the_section(rendered):
+    assert "How wrong will my numbers be?" in rendered.html
+    assert rendered.html.count('aria-label="checkins: Mean of latitude') == 1
