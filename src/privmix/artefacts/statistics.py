@@ -39,7 +39,7 @@ class Statistic(Artefact):
     """
 
     request: StatisticRequest
-    labels: tuple[str, ...] = ()  # of the cells of a histogram, or the chosen value
+    chosen: str | None = None  # the value that was chosen as the most frequent
     values: tuple[float, ...] = ()
     lower: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()

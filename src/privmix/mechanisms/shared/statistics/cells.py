@@ -26,6 +26,8 @@ class AxisCells:
     def place(self, coordinates: np.ndarray) -> np.ndarray:
         """Return the cell of each normalised coordinate, each from its own record alone."""
         values = coordinates / self.axis.scale + self.axis.centre
+        if self.axis.step is not None:
+            values = np.rint(values)
         cells = np.searchsorted(self.edges, values, side="right") - 1
         return np.clip(cells, 0, self.number - 1)
 
@@ -35,7 +37,7 @@ class AxisCells:
         if self.axis.step is None:
             return lower, upper
         least, most = self.axis.values
-        return max(math.ceil(lower), least), min(math.floor(upper), most)
+        return max(math.ceil(lower), least), min(math.ceil(upper) - 1, most)
 
     def middle(self, cell: int) -> float:
         """Return the value in the middle of a cell: a possible value of the column."""
@@ -79,22 +81,6 @@ def options(attribute: Attribute) -> tuple[str, ...]:
     return attribute.values[: len(attribute.values) - attribute.blank]
 
 
-def axis_state_names(domain: Domain, number: int) -> tuple[str, ...]:
-    """Return the names of the states of an axis, beside a given value: its atoms, then its blank."""
-    from privmix.clean.normalisation import _states
-
-    return tuple(_states(domain.axes[number])[1:])
-
-
-def cell_labels(cells: AxisCells) -> list[str]:
-    """Return each cell as text: its value, or its smallest and largest value."""
-    from privmix.clean.normalisation import format_value
-
-    axis, found = cells.axis, []
-    for cell in range(cells.number):
-        lower, upper = cells.ends(cell)
-        if lower == upper and axis.step is not None:
-            found.append(format_value(axis, lower))
-        else:
-            found.append(f"{format_value(axis, lower)} to {format_value(axis, upper)}")
-    return found
+def number_of_states(axis: Axis) -> int:
+    """Return the number of states of an axis beside a given value: its atoms and its blank."""
+    return len(axis.atoms) + axis.blank
