@@ -135,7 +135,8 @@ def test_no_unit_moves_a_number_further_than_its_sensitivity(relation, unit, hel
             if request is MEAN and measurement.values_are_public(request, neighbours, spec.domain):
                 assert len(one) == len(other)
             first, second = (
-                measurement.exact_numbers(each, request, spec, neighbours, exact=exact) for each in (one, other)
+                measurement.exact_numbers(each, request, spec, neighbours, exact=exact)
+                for each in (one, other)
             )
             farthest[0] = max(farthest[0], np.abs(first - second).sum())
             farthest[1] = max(farthest[1], np.linalg.norm(first - second))
@@ -151,7 +152,9 @@ def test_no_unit_moves_a_number_further_than_its_sensitivity(relation, unit, hel
 @pytest.mark.parametrize(("unit", "held"), LEVELS)
 @pytest.mark.parametrize("blanks", [False, True])
 @pytest.mark.parametrize("request_", [MEDIAN, UPPER], ids=["median", "upper"])
-def test_no_unit_moves_a_score_of_a_quantile_further_than_its_sensitivity(relation, unit, held, blanks, request_):
+def test_no_unit_moves_a_score_of_a_quantile_further_than_its_sensitivity(
+    relation, unit, held, blanks, request_
+):
     spec = make_spec(unit=unit, held=held, relation=relation, blanks=blanks)
     bound = quantiles.reach(spec.neighbours, request_.q)
     counts = [
@@ -173,7 +176,9 @@ def test_no_unit_moves_a_count_of_a_choice_by_more_than_its_records(relation, un
     spec = make_spec(unit=unit, held=held, relation=relation)
     moved = 0.0
     for one, other in neighbouring(spec):
-        apart = measurement.top_counts(one, TOP, spec.domain) - measurement.top_counts(other, TOP, spec.domain)
+        apart = measurement.top_counts(one, TOP, spec.domain) - measurement.top_counts(
+            other, TOP, spec.domain
+        )
         moved = max(moved, float(np.abs(apart).max()))
         if relation == "add_remove":  # monotonic
             assert (apart >= 0).all()
@@ -220,7 +225,11 @@ def test_every_central_mechanism_pays_for_the_statistics_from_its_budget(method,
     again = compose_run(release.events, 1e-6, mechanism.accountant)
     assert (again.epsilon, again.delta) == (pytest.approx(release.claim.epsilon), release.claim.delta)
     without = mechanism_run.run(
-        mechanism, make_records(spec, clusters(300)), replace(spec, statistics=()), budget, seeded_randomness(2)
+        mechanism,
+        make_records(spec, clusters(300)),
+        replace(spec, statistics=()),
+        budget,
+        seeded_randomness(2),
     )
     assert (release.claim.delta == 0) == (without.claim.delta == 0), "a pure mechanism stays pure"
     forgotten = release.events[: -len(own)]
@@ -231,7 +240,9 @@ def test_every_central_mechanism_pays_for_the_statistics_from_its_budget(method,
 def test_only_gaussian_mechanisms_have_gaussian_statistics_and_choices_stay_pure():
     spec = make_spec(*EVERY, relation="add_remove")
     plan = statistics_budget.make_plan(make_mechanism("noisy_moments"), spec, Budget(1.0, 1e-6))
-    kinds = {request.kind: [type(event) for event in own] for request, own in zip(EVERY, plan.events, strict=True)}
+    kinds = {
+        request.kind: [type(event) for event in own] for request, own in zip(EVERY, plan.events, strict=True)
+    }
     assert kinds["count"] == kinds["mean"] == kinds["histogram"] == [Gaussian]
     assert kinds["quantile"] == [Selection] * 3
     assert kinds["top"] == [NoisyMaximum]
@@ -323,7 +334,7 @@ def test_intervals_cover_as_often_with_the_noise_of_releases(relation, method):
         make_mechanism(method),
         2000,
     )
-    assert ((0.93 <= found) & (found <= 0.97)).all(), found
+    assert ((found >= 0.93) & (found <= 0.97)).all(), found
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -360,7 +371,9 @@ def test_intervals_cover_degenerate_data(name, relation, epsilon):
 
 
 @pytest.mark.parametrize("blank", [False, True])
-@pytest.mark.parametrize("noise", [seeded_randomness(3).noise, exact_randomness().noise], ids=["seeded", "exact"])
+@pytest.mark.parametrize(
+    "noise", [seeded_randomness(3).noise, exact_randomness().noise], ids=["seeded", "exact"]
+)
 def test_without_any_value_all_statistics_are_published_all_the_same(blank, noise):
     """A failure would show that there are no records, or no values."""
     spec = make_spec(*EVERY, relation="add_remove", blanks=True)
@@ -401,20 +414,35 @@ def test_a_quantile_at_a_large_budget_is_that_of_the_data():
 
 
 def test_quantile_cells_hold_whole_values():
-    axis = make_domain(1).axes[0].model_copy(
-        update={"kind": "integer", "lower": -0.5, "upper": 120.5, "centre": 60.0, "scale": 1 / 60.5, "resolution": 1.0}
+    axis = (
+        make_domain(1)
+        .axes[0]
+        .model_copy(
+            update={
+                "kind": "integer",
+                "lower": -0.5,
+                "upper": 120.5,
+                "centre": 60.0,
+                "scale": 1 / 60.5,
+                "resolution": 1.0,
+            }
+        )
     )
     cells = quantile_cells(axis)
     assert cells.number == 121
     ages = np.arange(121)
     assert (cells.place((ages - 60.0) / 60.5) == ages).all()
     assert [cells.ends(age) for age in (0, 60, 120)] == [(0, 0), (60, 60), (120, 120)]
-    wide = quantile_cells(axis.model_copy(update={"upper": 99_999.5, "centre": 49_999.5, "scale": 1 / 50_000}))
+    wide = quantile_cells(
+        axis.model_copy(update={"upper": 99_999.5, "centre": 49_999.5, "scale": 1 / 50_000})
+    )
     assert wide.number == 4000
     assert wide.ends(1) == (25, 49)
 
 
-@pytest.mark.parametrize(("request_", "monotonic"), [(TOP, True), (TOP, False), (NOISY_TOP, True), (NOISY_TOP, False)])
+@pytest.mark.parametrize(
+    ("request_", "monotonic"), [(TOP, True), (TOP, False), (NOISY_TOP, True), (NOISY_TOP, False)]
+)
 def test_the_most_frequent_value_is_chosen_with_the_probabilities_of_the_closed_form(request_, monotonic):
     """100,000 draws; each frequency is within 5 standard errors (fails by chance: 2e-6 in each case)."""
     spec = make_spec(request_, relation="add_remove" if monotonic else "replace_one", rows=60, share=0.5)
@@ -477,7 +505,9 @@ def test_the_largest_error_on_the_lattice_has_its_bound():
 @pytest.mark.slow
 def test_the_largest_error_of_ten_thousand_names_on_the_lattice():
     """2,000 runs with exact noise. ± 0.01 of 0.95 fails by chance in 3.6 % of runs; here it is ± 0.02 (2e-5)."""
-    within = largest_errors(exact_randomness().noise, 2000, 10_000) <= largest_laplace_bound(1.0, 10_000, 0.95)
+    within = largest_errors(exact_randomness().noise, 2000, 10_000) <= largest_laplace_bound(
+        1.0, 10_000, 0.95
+    )
     print("share of runs within the bound:", within.mean())
     assert abs(within.mean() - 0.95) <= 0.02
 

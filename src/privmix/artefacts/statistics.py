@@ -21,7 +21,9 @@ class StatisticRequest(Artefact):
     def name(self) -> str:
         """The statistic in words. It names the measurement in the ledger too."""
         if self.kind == "count":
-            return "number of records" if self.column is None else f"records with {self.column} = {self.value}"
+            return (
+                "number of records" if self.column is None else f"records with {self.column} = {self.value}"
+            )
         if self.kind == "quantile":
             return f"{self.q:g}-quantile of {self.column}"
         if self.kind == "top":

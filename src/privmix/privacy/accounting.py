@@ -312,7 +312,8 @@ def compose_run(events: Sequence[Event], delta: float, composition: Theorem) -> 
     composition): theorems that add up divergences turn one small pure event into a large ε. The measurement of
     attributes comes after. If all measurements are Gaussian, exact composition covers it too. Otherwise its ε and δ
     are added; it has half of δ if its noise is Gaussian (`mechanisms.shared.attribute_counts`). Statistics come last.
-    The ε of pure ones is added. Gaussian ones occur only if all noise of the mechanism is Gaussian, and compose with it.
+    The ε of pure ones is added. Gaussian ones occur only if all noise of the mechanism is Gaussian, and compose with
+    it.
     """
     added = [event for event in events if event.label.startswith(STATISTIC) and isinstance(event, PureEvent)]
     events = [event for event in events if event not in added]

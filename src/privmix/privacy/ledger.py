@@ -175,7 +175,9 @@ Event = (
 KINDS: dict[str, type[Event]] = {event.kind: event for event in get_args(Event)}
 # Results that decide the parameters of later measurements. Such parameters are not fixed in advance.
 DECIDING = (Selection, RecordCount)
-STATISTIC = "statistic: "  # start of the labels of published statistics, on which no later measurement depends
+STATISTIC = (
+    "statistic: "  # start of the labels of published statistics, on which no later measurement depends
+)
 
 
 def decides(event: Event) -> bool:

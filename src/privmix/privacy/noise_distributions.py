@@ -212,7 +212,9 @@ class LaplaceMaximum:
         """
         places, which, times = np.unique(scores / self.scale, return_inverse=True, return_counts=True)
         top = places[-1]
-        kept = places > top - 2 * WINDOW  # options further below never win, and never lose another option its place
+        kept = (
+            places > top - 2 * WINDOW
+        )  # options further below never win, and never lose another option its place
         ends = np.unique([*np.linspace(top - WINDOW, top + WINDOW, 181), *places[places > top - WINDOW]])
         nodes, weights = np.polynomial.legendre.leggauss(8)
         half = np.diff(ends)[:, None] / 2

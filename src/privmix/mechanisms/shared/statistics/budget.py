@@ -42,7 +42,9 @@ def measures_statistics(mechanism: Mechanism) -> bool:
 def no_statistics_note(mechanism: Mechanism) -> str:
     """Return the note on why a mechanism measures none."""
     if not mechanism.private:
-        return "The statistics of the configuration are not measured: this model has no budget to pay for them."
+        return (
+            "The statistics of the configuration are not measured: this model has no budget to pay for them."
+        )
     return (
         "The statistics of the configuration are not measured: a report is spent on its one answer, and shares of "
         "attributes are estimated from the reports."
@@ -84,9 +86,7 @@ def is_record_number(request: StatisticRequest) -> bool:
 def _events(request: StatisticRequest, epsilon: float, multiplier: float | None) -> tuple[Event, ...]:
     label = STATISTIC + request.name
     if request.kind == "quantile":
-        return tuple(
-            Selection(label + end, part * epsilon) for end, part in zip(ENDS, PARTS, strict=True)
-        )
+        return tuple(Selection(label + end, part * epsilon) for end, part in zip(ENDS, PARTS, strict=True))
     if request.kind == "top":
         kind = Selection if request.by == "exponential" else NoisyMaximum
         return (kind(label, epsilon),)

@@ -8,7 +8,9 @@ import numpy as np
 from privmix.artefacts.domain import Attribute, Axis, Domain
 from privmix.mechanisms.base import Records
 
-MOST_CELLS = 4096  # candidates of a quantile: more make its interval wider, and their step is 1/4096 of the range
+MOST_CELLS = (
+    4096  # candidates of a quantile: more make its interval wider, and their step is 1/4096 of the range
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class AxisCells:
 
 
 def quantile_cells(axis: Axis) -> AxisCells:
-    """Return the candidates of a quantile: all values on a lattice, or cells of the resolution, at most `MOST_CELLS`."""
+    """Return the candidates of a quantile: values on a lattice, or cells of the resolution, at most `MOST_CELLS`."""
     wanted = (axis.upper - axis.lower) / (axis.step or axis.resolution)
     if axis.step is None:
         return equal_cells(axis, min(MOST_CELLS, max(1, math.ceil(wanted - 1e-9))))

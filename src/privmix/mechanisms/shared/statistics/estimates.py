@@ -57,7 +57,9 @@ def _publish_one(
 ) -> Statistic:
     if not events:
         number = (float(domain.rows),)
-        return Statistic(request=request, values=number, lower=number, upper=number, accuracy=0.0, public=True)
+        return Statistic(
+            request=request, values=number, lower=number, upper=number, accuracy=0.0, public=True
+        )
     if request.kind == "top":
         return _top(request, int(measured[0]), events[0], domain, neighbours)
     if request.kind == "quantile":
@@ -71,9 +73,7 @@ def _publish_one(
     return _counts(request, np.array(measured, dtype=np.float64), scale, gaussian)
 
 
-def noise_scale(
-    request: StatisticRequest, event: Event, domain: Domain, neighbours: Neighbours
-) -> float:
+def noise_scale(request: StatisticRequest, event: Event, domain: Domain, neighbours: Neighbours) -> float:
     """Return the scale of Laplace noise, or the standard deviation of Gaussian noise, without rounding."""
     both = number_reach(request, neighbours, domain)
     if isinstance(event, Gaussian):
@@ -170,7 +170,8 @@ def _top(
     request: StatisticRequest, option: int, event: Event, domain: Domain, neighbours: Neighbours
 ) -> Statistic:
     attribute = find_attribute(domain, request.column)
-    assert attribute is not None and isinstance(event, PureEvent)
+    assert attribute is not None
+    assert isinstance(event, PureEvent)
     listed = options(attribute)
     factor = 1 if neighbours.relation == "add_remove" else 2
     scale = factor * neighbours.records / event.epsilon

@@ -20,7 +20,7 @@ from privmix.mechanisms.shared.statistics.cells import (
     quantile_cells,
 )
 from privmix.privacy import noise, selection, sensitivity
-from privmix.privacy.ledger import Event, Gaussian, Ledger, NoisyMaximum
+from privmix.privacy.ledger import Event, Gaussian, Ledger, NoisyMaximum, PureEvent
 from privmix.privacy.noise import NoiseSource
 from privmix.privacy.sensitivity import Neighbours, Sensitivity
 
@@ -55,6 +55,7 @@ def _measure_one(
     if request.kind == "quantile":
         return _choose_cells(records, request, events, spec, neighbours, common)
     if request.kind == "top":
+        assert isinstance(events[0], PureEvent)
         choose = selection.laplace_noisy_max if isinstance(events[0], NoisyMaximum) else selection.exponential
         return [
             choose(
@@ -71,8 +72,11 @@ def _measure_one(
     common |= {"label": events[0].label, "coordinates": touched}
     if isinstance(events[0], Gaussian):
         reach = noise.with_rounding(both.l2, touched, 2, neighbours=neighbours, source=source)
-        noisy = noise.gaussian(values, sensitivity=reach, noise_multiplier=events[0].noise_multiplier, **common)
+        noisy = noise.gaussian(
+            values, sensitivity=reach, noise_multiplier=events[0].noise_multiplier, **common
+        )
     else:
+        assert isinstance(events[0], PureEvent)
         reach = noise.with_rounding(both.l1, touched, 1, neighbours=neighbours, source=source)
         noisy = noise.laplace(values, sensitivity=reach, epsilon=events[0].epsilon, **common)
     return [float(each) for each in noisy]
@@ -129,7 +133,8 @@ def count_records(records: Records, request: StatisticRequest, domain: Domain) -
     if is_record_number(request):
         return len(records)
     attribute = find_attribute(domain, request.column)
-    assert attribute is not None and request.value is not None
+    assert attribute is not None
+    assert request.value is not None
     return int(np.count_nonzero(records.codes[attribute.name] == attribute.values.index(request.value)))
 
 
@@ -150,8 +155,12 @@ def histogram(records: Records, request: StatisticRequest, domain: Domain) -> np
     return np.concatenate(counts).astype(np.float64)
 
 
-def histogram_size(request: StatisticRequest, domain: Domain) -> int:
-    """Return the number of cells of a histogram."""
+def number_of_values(request: StatisticRequest, neighbours: Neighbours, domain: Domain) -> int:
+    """Return how many numbers are measured of a count, a mean or a histogram."""
+    if request.kind == "count":
+        return 1
+    if request.kind == "mean":
+        return 1 if values_are_public(request, neighbours, domain) else 2
     number = find_axis(domain, request.column)
     if number is None:
         attribute = find_attribute(domain, request.column)
@@ -159,6 +168,18 @@ def histogram_size(request: StatisticRequest, domain: Domain) -> int:
         return len(attribute.values)
     assert request.bins is not None
     return request.bins + number_of_states(domain.axes[number])
+
+
+def option_ranges(request: StatisticRequest, domain: Domain) -> list[range]:
+    """Return the options that each choice of a statistic can have. 0 and C + 1 are the public bounds of a quantile."""
+    if request.kind == "top":
+        attribute = find_attribute(domain, request.column)
+        assert attribute is not None
+        return [range(len(options(attribute)))]
+    number = find_axis(domain, request.column)
+    assert number is not None
+    cells = quantile_cells(domain.axes[number]).number
+    return [range(1, cells + 1), range(cells + 1), range(1, cells + 2)]
 
 
 def top_counts(records: Records, request: StatisticRequest, domain: Domain) -> np.ndarray:
@@ -191,7 +212,7 @@ def _choose_cells(
     assert q is not None
     found = []
     for event, sign in zip(events, (0, -1, 1), strict=True):
-        assert not isinstance(event, Gaussian)
+        assert isinstance(event, PureEvent)
         offset = sign * quantiles.bracket_width(neighbours, q, event.epsilon, len(counts)) if sign else 0.0
         found.append(
             selection.exponential(

@@ -4,7 +4,7 @@ Let L(c) be the number of values in cells before c, R(c) the number up to c, and
 of which may be private. The data's own quantile is the smallest value x with at least qn values ≤ x. Its cell c* is the
 first with R ≥ qn. A cell is scored by the distance of qn + w from its ranks [L, R]:
 
-    u_w(c) = -max(0, L - qn - w, qn + w - R),     Δ = m max(q, 1 - q), or m when replacing (`sensitivity.rank_distance`).
+    u_w(c) = -max(0, L - qn - w, qn + w - R),    Δ = m max(q, 1 - q), or m when replacing (`sensitivity.rank_distance`)
 
 The quantile is drawn with w = 0, and the ends of its interval with -w and +w. There is one more option on each side:
 before the first cell with ranks (-∞, 0], and after the last with ranks [n, ∞). They stand for the public bounds, and

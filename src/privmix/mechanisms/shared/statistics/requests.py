@@ -1,7 +1,8 @@
-"""Check requests of statistics against the public columns of a dataset."""
+"""Requests of statistics: read them from a configuration, and check them against the public columns of a dataset."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from privmix.artefacts.domain import Attribute, Axis
 from privmix.artefacts.statistics import StatisticRequest
@@ -10,6 +11,38 @@ from privmix.errors import UserError, suggest
 MOST_STATISTICS = 100  # of one dataset
 MOST_BINS = 10_000
 LEAST_Q = 2.0**-10  # and at most 1 - LEAST_Q: ranks are counted in steps of 2^-20
+
+
+def read_requests(
+    asked: Sequence[Mapping[str, Any]], axes: Sequence[Axis], attributes: Sequence[Attribute], where: str
+) -> tuple[StatisticRequest, ...]:
+    """Return statistics in the form of the configuration as requests, checked. Each has the key of its kind."""
+    requests = tuple(_read(each, attributes) for each in asked)
+    check_requests(requests, axes, attributes, where)
+    return requests
+
+
+def _read(asked: Mapping[str, Any], attributes: Sequence[Attribute]) -> StatisticRequest:
+    others = {key: asked[key] for key in ("q", "bins", "by") if asked.get(key) is not None}
+    if asked.get("count") is not None:
+        if asked["count"] == "all":
+            return StatisticRequest(kind="count", **others)
+        ((column, value),) = asked["count"].items()
+        return StatisticRequest(kind="count", column=column, value=_text(value, column, attributes), **others)
+    kind: Any = next(key for key in ("mean", "quantile", "histogram", "top") if asked.get(key) is not None)
+    return StatisticRequest(kind=kind, column=asked[kind], **others)
+
+
+def _text(value: Any, column: str, attributes: Sequence[Attribute]) -> str:
+    """Return a value as the catalog lists it. YAML reads `yes`, `true` and `1` as other types."""
+    if isinstance(value, bool):
+        of = next((each for each in attributes if each.name == column), None)
+        if of is not None and of.boolean:
+            return of.values[int(value)]
+        spellings = ("yes", "true", "on") if value else ("no", "false", "off")
+        listed = () if of is None else of.values
+        return next((each for each in listed if each.lower() in spellings), str(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def check_requests(
@@ -25,7 +58,9 @@ def check_requests(
     for request in requests:
         _check(request, axes, attributes, f"{where}: {request.kind}")
         if request.name in seen:
-            raise UserError(f"{where}: {request.name} is listed twice; remove one, because each would be paid for.")
+            raise UserError(
+                f"{where}: {request.name} is listed twice; remove one, because each would be paid for."
+            )
         seen.add(request.name)
 
 
@@ -95,4 +130,6 @@ def _check_bins(request: StatisticRequest, axis: Axis | None, where: str) -> Non
         )
     most = MOST_BINS if axis.step is None else min(MOST_BINS, round((axis.upper - axis.lower) / axis.step))
     if not 1 <= request.bins <= most:
-        raise UserError(f"{where}: bins = {request.bins} of {request.column!r} must lie between 1 and {most:,}.")
+        raise UserError(
+            f"{where}: bins = {request.bins} of {request.column!r} must lie between 1 and {most:,}."
+        )
