@@ -19,6 +19,7 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import FittedModel, Proportion
 from privmix.artefacts.privacy_statement import Trust
 from privmix.artefacts.private import PrivateInfo
+from privmix.artefacts.statistics import Statistic, StatisticRequest
 from privmix.errors import UserError
 from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Observations, compress, floor_covariances, observe
@@ -109,6 +110,8 @@ class Spec:
     choice_share: float = 0.1  # part of ε for the choice if it is not free
     count_share: float = 0.0  # part of ε for a noisy count of the records if `domain.rows` is not known
     all_counted: bool = True  # whether records that lack a coordinate take part
+    statistics: tuple[StatisticRequest, ...] = ()  # to publish beside the model
+    statistics_share: float = 0.1  # part of the budget for all statistics together
 
     def with_components(self, number: int) -> "Spec":
         """Return the same spec with a fixed number of components."""
@@ -250,6 +253,7 @@ class Release:
     proportions: list[Proportion] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     shares: Mapping[str, np.ndarray] = field(default_factory=dict)  # attribute -> (K, V), given the component
+    statistics: list[Statistic] = field(default_factory=list)
 
     def to_artefact(self, replicate: int, seconds: float) -> FittedModel:
         """Return the release in the form of a model file."""
@@ -262,6 +266,7 @@ class Release:
             seconds=seconds,
             transcript=self.transcript,
             proportions=self.proportions,
+            statistics=self.statistics,
             notes=self.notes,
         )
 

@@ -11,6 +11,7 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.io import REMEDY, compact_json
 from privmix.artefacts.privacy_statement import MechanismFile, ReplayVerdict
 from privmix.artefacts.private import read_private
+from privmix.artefacts.statistics import StatisticRequest
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, Reports, replicate_reports, training_records
@@ -38,6 +39,18 @@ def job_parser(stage: str, description: str, *, seeded: bool = True) -> argparse
     )
     arguments.add_argument(
         "--choice-share", type=float, default=0.0, help="share of ε for that choice (default: %(default)s)"
+    )
+    arguments.add_argument(
+        "--statistics",
+        type=json.loads,
+        default=[],
+        help="statistics beside the model, as JSON (default: none)",
+    )
+    arguments.add_argument(
+        "--statistics-share",
+        type=float,
+        default=0.1,
+        help="share of the budget for all statistics together (default: %(default)s)",
     )
     if seeded:
         arguments.add_argument("--dataset", help="dataset of the input files (default: not checked)")
@@ -72,6 +85,8 @@ def parse_job(arguments: argparse.ArgumentParser) -> tuple[MechanismJob, argpars
         choice_share=given.choice_share,
         replicates=given.replicates,
         seed=given.seed,
+        statistics=tuple(map(StatisticRequest.model_validate, given.statistics)),
+        statistics_share=given.statistics_share,
     )
     return job, given
 

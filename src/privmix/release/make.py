@@ -258,6 +258,8 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
         about=_describe_dataset(order.entry),
         components=order.job.components,
         choice_share=order.job.choice_share if _pays_for_choice(order) else None,
+        statistics_asked=order.job.statistics,
+        statistics_share=order.job.statistics_share if order.job.statistics else None,
         made=datetime.date.today(),
         version=importlib.metadata.version("privmix"),
         original=Gaussians.of(mixture.restore(centre, scale)),
@@ -265,6 +267,7 @@ def _build_model(order: ReleaseOrder, made: Release) -> ReleasedModel:
         shares={name: values.tolist() for name, values in made.shares.items()},
         transcript=made.transcript,
         proportions=made.proportions,
+        statistics=made.statistics,
         notes=made.notes,
         synthetic=synthetic.describe(order.entry, made.shares, order.rows),
     )

@@ -37,7 +37,13 @@ from privmix.privacy.accounting import (
 from privmix.privacy.ledger import from_rows, to_rows
 from privmix.release import card, page, second_accountant, signing, summary, synthetic
 from privmix.release.closed_files import check_regular, is_same_file, open_parquet, read_text
-from privmix.release.derived_values import Derived, check_mixture, check_notes, check_shares
+from privmix.release.derived_values import (
+    Derived,
+    check_mixture,
+    check_notes,
+    check_shares,
+    check_statistics,
+)
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
@@ -167,6 +173,7 @@ def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     check_mixtures(model, plan.mechanism.most_components(plan.spec))
     derived = check_mixture(model, plan)
     check_shares(model, plan)
+    check_statistics(model, plan)
     check_notes(model, plan)
     _check_synthetic(folder, model)
     if model.local:
@@ -470,6 +477,11 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
             6,
             f"The shares of attributes follow from {'the reports' if model.local else 'the transcript'}, up to one "
             "unit of their last digit.",
+        )
+    if model.statistics:
+        found.insert(
+            6,
+            "The statistics, their intervals and their accuracies follow from the transcript, up to their last digit.",
         )
     if derived == "mixture":
         found.insert(6, "The mixture follows from the transcript, up to six digits.")
