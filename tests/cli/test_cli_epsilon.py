@@ -95,6 +95,23 @@ def test_noise_of_a_release_at_the_answer_stays_within_the_wish(capsys, options)
     assert (np.abs(halved - truth) > wish.within).sum() > allowed
 
 
+EXAMPLES = re.findall(
+    r"^```console\n\$ privmix epsilon (.*)\n(.*)\n```",
+    (FOLDER.parents[1] / "docs/epsilon.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("command", "output"), EXAMPLES)
+def test_an_example_of_the_docs_prints_what_it_says(capsys, command, output):
+    main(["epsilon", *command.split(), "--catalog", str(FOLDER)])
+    assert capsys.readouterr().out.splitlines()[0] == output
+
+
+def test_the_docs_have_examples():
+    assert len(EXAMPLES) == 5
+
+
 def test_the_catalog_gives_what_is_not_stated(capsys):
     stated = ("--mean", "--lower", "44.88", "--upper", "45.06", "--rows", "51920")
     entry = ("--dataset", "mpls_stops", "--column", "lat", "--catalog", str(FOLDER))

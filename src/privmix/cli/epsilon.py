@@ -114,6 +114,8 @@ def assumptions(wish: Wish) -> list[str]:
             )
     if isinstance(number, CountTable):
         found.append("Each record is in at most one cell of the table.")
+    if not isinstance(number, Mean):
+        found.append("The distance is that of the noise; rounding to whole numbers can add up to 0.5.")
     found.extend(wish.notes)
     if wish.share == 1:
         found.append(

@@ -4,15 +4,10 @@ Everything here follows from public values: bounds, the public number of records
 distance that the noise keeps with a probability, and `smallest_epsilon` inverts it. Both hold for the noise of a
 release, which is drawn on a lattice (`privmix.privacy.exact`), and so for continuous noise of the same scale.
 
-Sensitivity. Let a unit have at most m records (1 if the unit is a record). A count is a sum of numbers in [0, 1], so
-two neighbours differ by at most m, whether a unit is replaced, added or removed. In a table of counts, each record is
-in one cell: m in L1 if a unit is added or removed, 2m if it is replaced (`privmix.privacy.sensitivity.counts`). The
-share of one value among n records is a count divided by n: its sensitivity is 1/n, not 1.
-
-A mean is c + h S / N: c is the middle of the bounds, h half their distance, and S the sum of z = (value - c) / h, with
-|z| ≤ 1. If N is public, S moves by at most 2. If N is private, S and N are measured as one vector. A unit with a
-records that is replaced by one with b records moves S by at most a + b and N by |a - b|, together by 2 max(a, b) ≤ 2m
-in L1; a = 0 or b = 0 is a unit added or removed.
+The sensitivities are those of `privmix.privacy.sensitivity`: `single_count` of a count, `counts` of a table, of a mean
+`bounded_sum` if the number of records is public, and `bounded_sum_and_number` otherwise. A mean is c + h S / N: c is
+the middle of the bounds, h half their distance, S the sum of (value - c) / h and N the number of records. The share of
+one value among n records is a count divided by n: its sensitivity is 1/n, not 1.
 """
 
 import math
@@ -27,7 +22,7 @@ from privmix.privacy.accuracy import check_chance, laplace_within, lattice_lapla
 from privmix.privacy.exact import STEP, laplace_steps
 from privmix.privacy.ledger import Ledger, check_positive
 from privmix.privacy.noise import NoiseSource, laplace
-from privmix.privacy.sensitivity import Neighbours, counts
+from privmix.privacy.sensitivity import Neighbours, bounded_sum, bounded_sum_and_number, counts, single_count
 
 LARGEST_EPSILON = 1e6
 DIGITS = 3  # of an answer
@@ -42,7 +37,7 @@ class Count:
     @property
     def sensitivity(self) -> float:
         """Largest change between neighbours: m."""
-        return float(self.neighbours.records)
+        return single_count(self.neighbours).l1
 
     def within(self, epsilon: float, probability: float) -> float:
         """Return the distance that the noisy count keeps from the count."""
@@ -112,8 +107,10 @@ class Mean:
 
     @property
     def sensitivity(self) -> float:
-        """Largest change between neighbours in L1, of S or of (S, N): 2m."""
-        return 2.0 * self.neighbours.records
+        """Largest change between neighbours in L1, of S or of (S, N)."""
+        if self.neighbours.size_is_public:
+            return bounded_sum(self.neighbours).l1
+        return bounded_sum_and_number(self.neighbours).l1
 
     def within(self, epsilon: float, probability: float) -> float:
         """Return the distance that the noisy mean keeps from the mean, wherever the mean lies between the bounds.
