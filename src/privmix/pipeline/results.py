@@ -113,14 +113,16 @@ def list_left_out(planned: plan.RunPlan) -> tuple[LeftOut, ...]:
     )
 
 
-def read_materials(settings: plan.Settings, *, incomplete: bool = False) -> dict[str, Material]:
+def read_materials(planned: plan.RunPlan, *, incomplete: bool = False) -> dict[str, Material]:
     """What may be shown of every dataset that was cleaned."""
-    materials = {}
+    settings, materials = planned.settings, {}
     for name in settings.datasets:
         path = Path(plan.CLEAN.format(dataset=name))
         clean = read_if_made(partial(read_dataset, name), path, incomplete=incomplete)
         if clean is not None:
-            materials[name] = sample_material(clean, stream(settings.master_seed, name, "points shown"))
+            materials[name] = sample_material(
+                clean, stream(settings.master_seed, name, "points shown"), planned.statistics(name)
+            )
     return materials
 
 
@@ -170,7 +172,7 @@ def read_run(configuration: Mapping[str, Any], *, incomplete: bool = False) -> R
         configuration=configuration,
         entries=planned.entries,
         outcomes=sort_outcomes(mark_shared_noise(outcomes)),
-        materials=read_materials(planned.settings, incomplete=incomplete),
+        materials=read_materials(planned, incomplete=incomplete),
         provenance=provenance.collect_provenance(),
         audit_code=audit_code_version(defects.load_matrix().method),
         usage=read_usage(planned),

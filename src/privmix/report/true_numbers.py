@@ -1,11 +1,17 @@
-"""True numbers of the training records: the means and shares that noisy numbers are compared with. They are exact."""
+"""True numbers of the training records, which noisy numbers are compared with. They are exact: confidential."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from privmix.artefacts.clean import CleanData
+from privmix.artefacts.domain import Domain
+from privmix.artefacts.statistics import Statistic, StatisticRequest
+from privmix.mechanisms.base import Records, training_records
+from privmix.mechanisms.shared.statistics.cells import find_attribute, find_axis, has_value, options
+from privmix.mechanisms.shared.statistics.measurement import count_records, histogram, top_counts
 
 
 @dataclass(frozen=True)
@@ -34,3 +40,38 @@ def true_numbers(clean: CleanData) -> dict[NumberKey, float]:
         for code, value in enumerate(attribute.values):
             found[NumberKey("share", attribute.name, value)] = float(np.mean(codes[attribute.name] == code))
     return found
+
+
+def true_statistics(
+    clean: CleanData, requests: Sequence[StatisticRequest]
+) -> dict[StatisticRequest, Statistic]:
+    """Return the statistics of the training records without noise, in original units. Their accuracy is 0."""
+    if not requests:
+        return {}
+    records, domain = training_records(clean), clean.info.domain
+    return {request: _true_statistic(request, records, domain) for request in requests}
+
+
+def _true_statistic(request: StatisticRequest, records: Records, domain: Domain) -> Statistic:
+    if request.kind == "top":
+        attribute = find_attribute(domain, request.column)
+        assert attribute is not None  # the request was checked against the columns
+        chosen = options(attribute)[int(np.argmax(top_counts(records, request, domain)))]
+        return Statistic(request=request, chosen=chosen, accuracy=0.0)
+    if request.kind == "count":
+        values = [float(count_records(records, request, domain))]
+    elif request.kind == "histogram":
+        values = histogram(records, request, domain).tolist()
+    else:
+        number = find_axis(domain, request.column)
+        assert number is not None
+        given = domain.denormalise(records.points)[has_value(records, number, domain), number]
+        if not len(given):
+            values = [float("nan")]
+        elif request.kind == "mean":
+            values = [float(given.mean())]
+        else:
+            assert request.q is not None
+            values = [float(np.quantile(given, request.q, method="inverted_cdf"))]
+    exact = tuple(values)
+    return Statistic(request=request, values=exact, lower=exact, upper=exact, accuracy=0.0)

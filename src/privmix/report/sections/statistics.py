@@ -14,6 +14,7 @@ from privmix.report.format import SPACE, count, listing, percent, plain
 from privmix.report.run import RunResults
 from privmix.report.sections import PageSection
 from privmix.report.sections.usefulness import Picture, in_unit, spoken
+from privmix.report.statistics import StatisticLine, lines
 from privmix.report.true_numbers import NumberKey
 
 PROBABILITY = 0.95
@@ -32,6 +33,23 @@ class ErrorRow:
 
 
 @dataclass(frozen=True)
+class PublishedRow:
+    """One number that is published beside a model, and the true one."""
+
+    line: StatisticLine
+    truth: str | None  # None if the data is sensitive
+
+
+@dataclass(frozen=True)
+class Published:
+    """The statistics that one mechanism published beside its model, in its first replicate."""
+
+    mechanism: str
+    epsilon: float
+    rows: tuple[PublishedRow, ...]
+
+
+@dataclass(frozen=True)
 class DatasetStatistics:
     """The errors of one dataset's numbers."""
 
@@ -43,6 +61,7 @@ class DatasetStatistics:
     others: tuple[ErrorRow, ...]
     blanks: tuple[str, ...]  # columns that not every record has
     pictures: tuple[Picture, ...]
+    published: Published | None  # None if no statistics were asked for
     sensitive: bool
 
 
@@ -58,8 +77,10 @@ class StatisticsSection(PageSection):
 
 def build(run: RunResults) -> StatisticsSection | None:
     """Build the section; None if the run has no private mechanism, and so no ε, or no dataset was cleaned."""
-    datasets = tuple(dataset_statistics(run, name) for name in run.settings.datasets if name in run.materials)
-    return StatisticsSection(tuple(run.epsilons), datasets) if run.epsilons and datasets else None
+    names = [name for name in run.settings.datasets if name in run.materials]
+    if not run.epsilons or not names:
+        return None
+    return StatisticsSection(tuple(run.epsilons), tuple(dataset_statistics(run, name) for name in names))
 
 
 def dataset_statistics(run: RunResults, dataset: str) -> DatasetStatistics:
@@ -79,8 +100,33 @@ def dataset_statistics(run: RunResults, dataset: str) -> DatasetStatistics:
         others=tuple(rows[MOST_ROWS:]),
         blanks=tuple(spoken(axis.name) for axis in domain.axes if axis.name in blank),
         pictures=_pictures(run, dataset),
+        published=_published(run, dataset),
         sensitive=domain.visibility == "sensitive",
     )
+
+
+def _published(run: RunResults, dataset: str) -> Published | None:
+    """Return what the first private mechanism published at the reference ε, or at another ε if it has none there."""
+    having = [
+        (outcome, outcome.model)
+        for outcome in run.of(dataset)
+        if outcome.private and outcome.model and any(fitted.statistics for fitted in outcome.model.models)
+    ]
+    if not having:
+        return None
+    outcome, model = next((pair for pair in having if pair[0].epsilon == run.reference_epsilon), having[0])
+    material, rows = run.materials[dataset], list[PublishedRow]()
+    for statistic in model.models[0].statistics:
+        exact = material.statistics.get(statistic.request)
+        shown = lines([statistic], material.domain)
+        if exact is None:
+            rows.extend(PublishedRow(line, None) for line in shown)
+            continue
+        # The true value is written like the published one, with as many digits.
+        alike = exact.model_copy(update={"accuracy": statistic.accuracy, "public": statistic.public})
+        truths = lines([alike], material.domain)
+        rows.extend(PublishedRow(line, truth.value) for line, truth in zip(shown, truths, strict=True))
+    return Published(outcome.mechanism, outcome.epsilon, tuple(rows))
 
 
 def neighbours(domain: Domain, *, complete: bool = True) -> Neighbours:
