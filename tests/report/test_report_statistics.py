@@ -10,9 +10,12 @@ from made_up_run import CHECKINS, SURVEY
 from test_report_pictures import clean_data
 
 from privmix.artefacts.domain import Attribute
+from privmix.artefacts.statistics import Statistic, StatisticRequest
+from privmix.mechanisms.shared.statistics import measurement
+from privmix.privacy.noisy_numbers import Count, CountTable
 from privmix.report.run import sample_material
 from privmix.report.sections import statistics
-from privmix.report.true_numbers import NumberKey, true_numbers
+from privmix.report.true_numbers import NumberKey, true_numbers, true_statistics
 
 SECRET = replace(CHECKINS, name="secret", visibility="sensitive", unit="person", relation="add_remove")
 
@@ -119,3 +122,86 @@ def test_true_numbers_are_of_training_records_that_have_a_value():
 def test_the_page_has_the_section(rendered):
     assert "How wrong will my numbers be?" in rendered.html
     assert rendered.html.count('aria-label="checkins: Mean of latitude') == 1
+
+
+@pytest.mark.parametrize("unit", ["record", "person"])
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_the_page_assumes_the_noise_that_statistics_beside_a_model_get(run, unit, relation):
+    """A mean or a table that gets all of ε has the scale of `measurement` for the same request."""
+    held = 3 if unit == "person" else 1
+    changed = {"unit": unit, "relation": relation, "max_records_per_person": held}
+    domain = run.materials["checkins"].domain.model_copy(update=changed)
+    own, axis = statistics.neighbours(domain), domain.axes[0]
+    mean = statistics.mean_of(domain, axis)
+    for request, number in (
+        (StatisticRequest(kind="mean", column=axis.name), mean),
+        (StatisticRequest(kind="histogram", column="at_night"), CountTable(2, own)),
+        (StatisticRequest(kind="count", column="at_night", value="yes"), Count(own)),
+    ):
+        assert number.sensitivity == measurement.number_reach(request, own, domain).l1
+    assert measurement.half_width(domain, 0) / axis.scale == pytest.approx(mean.half_range)
+
+
+def published(request, **of):
+    return Statistic(
+        request=request, **{"values": (1.0,), "lower": (0.0,), "upper": (2.0,), "accuracy": 1.0} | of
+    )
+
+
+def with_statistics(run, dataset, found):
+    """Return the run with these statistics in the models of one dataset."""
+    outcomes = []
+    for outcome in run.outcomes:
+        model = outcome.model
+        if outcome.dataset == dataset and outcome.private and model is not None:
+            models = tuple(each.model_copy(update={"statistics": found}) for each in model.models)
+            outcome = replace(outcome, model=model.model_copy(update={"models": models}))
+        outcomes.append(outcome)
+    return replace(run, outcomes=tuple(outcomes))
+
+
+MEAN = StatisticRequest(kind="mean", column="latitude")
+NIGHT = StatisticRequest(kind="histogram", column="at_night")
+TOP = StatisticRequest(kind="top", column="at_night", by="noisy_max")
+
+
+def test_published_statistics_stand_beside_their_true_values(run):
+    found = [
+        published(MEAN, accuracy=0.25),
+        published(NIGHT, values=(5.0, 7.0), lower=(1.0, 2.0), upper=(9.0, 9.0), accuracy=4.0),
+        published(TOP, chosen="yes", values=(), lower=(), upper=(), accuracy=4.0),
+    ]
+    material = run.materials["checkins"]
+    codes = {"at_night": np.array([0, 0, 1, 0])}
+    clean = clean_data(rows=4)
+    night = next(each for each in material.domain.attributes if each.name == "at_night")
+    old = clean.info.domain.axes
+    axes = (old[0].model_copy(update={"name": "latitude"}), *old[1:])
+    domain = clean.info.domain.model_copy(update={"attributes": (night,), "axes": axes})
+    clean = replace(
+        clean,
+        info=clean.info.model_copy(update={"domain": domain}),
+        codes=codes,
+        train=np.ones(4, dtype=bool),
+    )
+    exact = true_statistics(clean, [MEAN, NIGHT, TOP])
+    assert exact[NIGHT].values == (3.0, 1.0)
+    assert exact[TOP].chosen == "no"
+    assert exact[MEAN].values[0] == pytest.approx(domain.denormalise(clean.points)[:, 0].mean())
+    shown = replace(material, statistics=exact)
+    one = with_statistics(replace(run, materials={**run.materials, "checkins": shown}), "checkins", found)
+    rows = statistics.dataset_statistics(one, "checkins").published.rows
+    assert [row.truth for row in rows[1:]] == ["3", "1", "no"]
+    assert [row.line.value for row in rows[1:]] == ["5", "7", "yes"]
+    assert float(rows[0].truth.split()[0]) == pytest.approx(exact[MEAN].values[0], abs=0.01)
+
+
+def test_published_statistics_of_sensitive_data_have_no_true_value(run):
+    shown = statistics.dataset_statistics(
+        with_statistics(run, "secret", [published(MEAN)]), "secret"
+    ).published
+    assert [row.truth for row in shown.rows] == [None]
+
+
+def test_without_statistics_no_table_of_them_is_shown(run):
+    assert statistics.dataset_statistics(run, "survey").published is None
