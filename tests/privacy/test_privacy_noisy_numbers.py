@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from privmix.errors import UserError
-from privmix.privacy.exact import ExactNoise
-from privmix.privacy.noise import SeededNoise, stream
+from privmix.privacy.accuracy import laplace_within, lattice_laplace_within
+from privmix.privacy.exact import STEP, ExactNoise, laplace_steps
+from privmix.privacy.noise import SeededNoise, stream, with_rounding
 from privmix.privacy.noisy_numbers import Count, CountTable, Mean, smallest_epsilon
 from privmix.privacy.sensitivity import Neighbours
 
@@ -103,6 +104,21 @@ def test_the_smallest_epsilon_is_enough_and_one_unit_of_its_last_digit_less_is_n
     assert number.within(epsilon, 0.95) <= within
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
     assert number.within(epsilon - 1.01 * unit, 0.95) > within
+
+
+@pytest.mark.parametrize("number", PROMISES, ids=str)
+def test_the_promise_is_for_at_least_the_scale_that_a_release_draws(number):
+    """A release rounds the contributions and their sum; its scale must not exceed the one behind the distance."""
+    coordinates = {Count: 1, Mean: 1 if number.neighbours.size_is_public else 2}.get(type(number), 2)
+    source = ExactNoise()
+    reach = with_rounding(number.sensitivity, coordinates, 1, neighbours=number.neighbours, source=source)
+    scale = (reach + source.rounding(coordinates, 1)) / 2.0
+    if isinstance(number, Mean):
+        released = laplace_within(laplace_steps(scale) * STEP, 0.95) / number.rows * number.half_range
+    else:
+        cells = number.cells if isinstance(number, CountTable) else 1
+        released = lattice_laplace_within(scale, 0.95, numbers=cells)
+    assert number.within(2.0, 0.95) >= released
 
 
 def test_a_mean_of_a_public_number_of_records_has_the_closed_form():

@@ -21,11 +21,20 @@ from privmix.privacy.accounting import find_largest
 from privmix.privacy.accuracy import check_chance, laplace_within, lattice_laplace_within, ratio_within
 from privmix.privacy.exact import STEP, laplace_steps
 from privmix.privacy.ledger import Ledger, check_positive
-from privmix.privacy.noise import NoiseSource, laplace
+from privmix.privacy.noise import COMPUTED, NoiseSource, laplace
 from privmix.privacy.sensitivity import Neighbours, bounded_sum, bounded_sum_and_number, counts, single_count
 
 LARGEST_EPSILON = 1e6
 DIGITS = 3  # of an answer
+
+
+def _scale(sensitivity: float, coordinates: int, neighbours: Neighbours, epsilon: float) -> float:
+    """Return the scale of a release, for `coordinates` numbers that a unit can change.
+
+    Each of the contributions of a unit, and their noisy sum, is rounded to the lattice (`noise.with_rounding`).
+    """
+    rounding = (neighbours.records + 1) * coordinates * STEP
+    return (sensitivity * (1 + COMPUTED) + rounding) / check_positive(epsilon, "epsilon")
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Count:
 
     def within(self, epsilon: float, probability: float) -> float:
         """Return the distance that the noisy count keeps from the count."""
-        return lattice_laplace_within(self.sensitivity / check_positive(epsilon, "epsilon"), probability)
+        return lattice_laplace_within(_scale(self.sensitivity, 1, self.neighbours, epsilon), probability)
 
     def draw(self, count: float, times: int, epsilon: float, source: NoiseSource) -> np.ndarray:
         """Return noisy counts (times,) with independent noise. Each of them spends ε."""
@@ -63,14 +72,17 @@ class CountTable:
         """Largest change between neighbours in L1: m or 2m."""
         return counts(self.neighbours).l1
 
+    def _scale(self, epsilon: float) -> float:
+        changed = min(self.cells, 2 * self.neighbours.records)
+        return _scale(self.sensitivity, changed, self.neighbours, epsilon)
+
     def within(self, epsilon: float, probability: float) -> float:
         """Return the distance that all noisy counts together keep from the counts."""
-        scale = self.sensitivity / check_positive(epsilon, "epsilon")
-        return lattice_laplace_within(scale, probability, numbers=self.cells)
+        return lattice_laplace_within(self._scale(epsilon), probability, numbers=self.cells)
 
     def each_within(self, epsilon: float, probability: float) -> float:
         """Return the distance that one noisy count, chosen in advance, keeps from its count."""
-        return lattice_laplace_within(self.sensitivity / check_positive(epsilon, "epsilon"), probability)
+        return lattice_laplace_within(self._scale(epsilon), probability)
 
     def draw(self, count: float, times: int, epsilon: float, source: NoiseSource) -> np.ndarray:
         """Return one cell of `times` noisy tables, (times,), with independent noise. Each table spends ε."""
@@ -117,7 +129,8 @@ class Mean:
 
         The noise of N moves a mean at a bound most. Infinite if the noise of N may be as large as N.
         """
-        scale = laplace_steps(self.sensitivity / check_positive(epsilon, "epsilon")) * STEP
+        numbers = 1 if self.neighbours.size_is_public else 2
+        scale = laplace_steps(_scale(self.sensitivity, numbers, self.neighbours, epsilon)) * STEP
         rounding = 2 * STEP  # of each z, and of the noise, on the lattice of a release
         if self.neighbours.size_is_public:
             distance = laplace_within(scale, probability) / self.rows
