@@ -41,6 +41,17 @@ def test_a_mean_of_a_public_number_of_records_costs_its_range_times_the_tail(run
         assert exactly <= number(text) < 1.1 * exactly
 
 
+def test_the_distance_of_a_place_is_in_metres_or_kilometres(run):
+    latitude, longitude = statistics.dataset_statistics(run, "checkins").shown[:2]
+    domain = run.materials["checkins"].domain
+    degrees = [statistics.mean_of(domain, axis).within(1.0, 0.95) for axis in domain.axes[:2]]
+    along = np.cos(np.radians(domain.axes[0].centre))
+    for row, length in ((latitude, 111.2 * degrees[0]), (longitude, 111.2 * degrees[1] * along)):
+        assert row.unit == "as a distance"
+        assert number(row.distances[1].removesuffix("\u00a0km")) == pytest.approx(length, rel=0.1)
+    assert statistics._metres(domain, domain.axes[0], 1e-6) == "±\u00a00.12\u00a0m"
+
+
 def test_counts_and_shares_follow_from_the_unit_and_the_relation(run):
     rows = {name: statistics.dataset_statistics(run, name).shown for name in ("checkins", "secret")}
     count, share = rows["checkins"][-1], rows["checkins"][-2]

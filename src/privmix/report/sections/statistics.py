@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmix.artefacts.domain import Attribute, Axis, Domain
+from privmix.attacks.membership.worst_record import EARTH_RADIUS_KM
 from privmix.privacy.noise import SeededNoise, stream
 from privmix.privacy.noisy_numbers import Count, CountTable, Mean, NoisyNumber
 from privmix.privacy.sensitivity import Neighbours
@@ -142,12 +143,27 @@ def mean_of(domain: Domain, axis: Axis) -> Mean:
 
 def _mean_row(domain: Domain, axis: Axis, epsilons: list[float]) -> ErrorRow:
     mean = mean_of(domain, axis)
-    distances = (mean.within(epsilon, PROBABILITY) for epsilon in epsilons)
-    return ErrorRow(
-        f"mean of {spoken(axis.name)}",
-        _unit(axis),
-        tuple(plus_minus(each) if each < mean.half_range else ALONE for each in distances),
-    )
+    shown = []
+    for epsilon in epsilons:
+        within = mean.within(epsilon, PROBABILITY)
+        if within >= mean.half_range:
+            shown.append(ALONE)
+        else:
+            shown.append(_metres(domain, axis, within) if axis.geographic else plus_minus(within))
+    unit = "as a distance" if axis.geographic else _unit(axis)
+    return ErrorRow(f"mean of {spoken(axis.name)}", unit, tuple(shown))
+
+
+def _metres(domain: Domain, axis: Axis, degrees: float) -> str:
+    """Format a distance along a geographic axis, in the middle of the public box."""
+    along = 1.0
+    if axis.geographic == "longitude":
+        middle = next((each.centre for each in domain.axes if each.geographic == "latitude"), 0.0)
+        along = math.cos(math.radians(middle))
+    kilometres = math.radians(degrees) * EARTH_RADIUS_KM * along
+    if kilometres < 1:
+        return f"{plus_minus(1000 * kilometres)}{SPACE}m"
+    return f"{plus_minus(kilometres)}{SPACE}km"
 
 
 def _share_row(domain: Domain, epsilons: list[float]) -> ErrorRow:
@@ -173,10 +189,10 @@ def _count_row(domain: Domain, epsilons: list[float]) -> ErrorRow:
     )
 
 
-def plus_minus(distance: float) -> str:
+def plus_minus(value: float) -> str:
     """Format a distance with two digits, rounded up: ± 0.38."""
-    exponent = math.floor(math.log10(distance)) - 1
-    digits = math.ceil(distance / 10.0**exponent - 1e-9)
+    exponent = math.floor(math.log10(value)) - 1
+    digits = math.ceil(value / 10.0**exponent - 1e-9)
     rounded = float(f"{digits}e{exponent}")
     return f"±{SPACE}{f'{rounded:,.0f}' if rounded >= 100 else plain(rounded)}"
 
