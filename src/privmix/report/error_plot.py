@@ -51,9 +51,8 @@ def draw_errors(
             ],
         )
         axes.locator_params(axis="y", nbins=5)
-        axes.ticklabel_format(axis="y", useOffset=False, scilimits=(-3, 5), useMathText=True)
+        axes.yaxis.set_major_formatter(lambda value, _: plain(value))
         axes.set_ylabel(axis, fontsize=9, labelpad=2)
         axes.tick_params(labelsize=8, length=2.5, pad=2)
         axes.tick_params(axis="x", length=0)
-        axes.yaxis.get_offset_text().set_fontsize(8)
         return svg(figure, name, label)

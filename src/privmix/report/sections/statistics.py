@@ -57,7 +57,7 @@ class DatasetStatistics:
     name: str
     title: str
     unit: str  # what is protected
-    rows: str  # public number of training records, in words
+    rows: str  # number of training records in words; without the number if the data is sensitive
     shown: tuple[ErrorRow, ...]
     others: tuple[ErrorRow, ...]
     blanks: tuple[str, ...]  # columns that not every record has
@@ -86,7 +86,7 @@ def build(run: RunResults) -> StatisticsSection | None:
 
 def dataset_statistics(run: RunResults, dataset: str) -> DatasetStatistics:
     """Return the errors of one dataset's numbers, from public values, and the pictures of two numbers."""
-    domain = run.materials[dataset].domain
+    domain, shows_counts = run.materials[dataset].domain, run.materials[dataset].shows_counts
     rows = [_mean_row(domain, axis, run.epsilons) for axis in domain.axes]
     fixed = [_count_row(domain, run.epsilons)]
     if domain.attributes:
@@ -96,7 +96,7 @@ def dataset_statistics(run: RunResults, dataset: str) -> DatasetStatistics:
         name=dataset,
         title=run.entries[dataset].title,
         unit="person" if domain.unit == "person" else "record",
-        rows=count(domain.rows, "training record"),
+        rows=count(domain.rows, "training record") if shows_counts else "training records",
         shown=(*rows[:MOST_ROWS], *fixed),
         others=tuple(rows[MOST_ROWS:]),
         blanks=tuple(spoken(axis.name) for axis in domain.axes if axis.name in blank),
