@@ -140,6 +140,59 @@ class ComponentChoiceSettings(SettingsModel):
         return value
 
 
+STATISTICS = ("count", "mean", "quantile", "histogram", "top")
+
+
+class StatisticSettings(SettingsModel):
+    """A statistic to publish beside the models: one of count, mean, quantile, histogram and top, with its settings."""
+
+    count: Literal["all"] | dict[str, bool | int | float | str] | None = Field(
+        default=None,
+        description="Number of records: all, or {column: value} for those with this value of a category.",
+    )
+    mean: str | None = Field(default=None, description="Coordinate whose mean is published.")
+    quantile: str | None = Field(default=None, description="Coordinate whose quantile is published.")
+    q: float | None = Field(default=None, gt=0, lt=1, description="Level of the quantile; 0.5 is the median.")
+    histogram: str | None = Field(
+        default=None, description="Category whose values are counted, or coordinate whose bins are counted."
+    )
+    bins: int | None = Field(
+        default=None,
+        ge=1,
+        description="Equal bins between the public bounds, for a histogram of a coordinate.",
+    )
+    top: str | None = Field(default=None, description="Category whose most frequent value is chosen.")
+    by: Literal["exponential", "noisy_max"] | None = Field(
+        default=None,
+        description="How it is chosen: by the exponential mechanism, or as the largest count after Laplace noise.",
+    )
+
+    @property
+    def kind(self) -> str:
+        """Which statistic it is."""
+        return next(name for name in STATISTICS if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> "StatisticSettings":
+        named = [name for name in STATISTICS if getattr(self, name) is not None]
+        if len(named) != 1:
+            raise ValueError(
+                f"a statistic has exactly one of the keys {', '.join(STATISTICS)}, but this one has "
+                f"{' and '.join(named) or 'none'}; write for instance `- mean: age`"
+            )
+        if isinstance(self.count, dict) and len(self.count) != 1:
+            raise ValueError("a count has one column and one value; write `count: {column: value}`")
+        owners = {"q": "quantile", "bins": "histogram", "by": "top"}
+        for key, owner in owners.items():
+            if getattr(self, key) is not None and owner != named[0]:
+                raise ValueError(f"{key} is a setting of {owner}, not of {named[0]}; remove it")
+        if self.quantile is not None and self.q is None:
+            raise ValueError("a quantile needs its level; write `q: 0.5` for the median")
+        if self.top is not None and self.by is None:
+            raise ValueError("`by` is missing; write `by: exponential` or `by: noisy_max`")
+        return self
+
+
 Components = Annotated[int, Field(ge=1)] | Literal["auto"]
 Goal = Literal["density", "table", "clusters"]
 
@@ -186,6 +239,17 @@ class Settings(SettingsModel):
         description="Labels that tell little about an attribute, by dataset and attribute: the most that a label may "
         "tell about it, in nats. `dataset: null` removes those of a dataset.",
     )
+    statistics: tuple[StatisticSettings, ...] | dict[str, tuple[StatisticSettings, ...]] = Field(
+        default=(),
+        description="Statistics that central mechanisms publish beside the model, from the same budget; one list for "
+        "all datasets, or one per dataset.",
+    )
+    statistics_share: float = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="Share of the budget for all statistics together: of epsilon, or of μ² if all noise is Gaussian.",
+    )
     naive_releases: dict[str, NaiveReleaseSettings] = Field(
         default={},
         description="Releases that people make instead of a private model, to attack on every dataset with roles. "
@@ -200,6 +264,23 @@ class Settings(SettingsModel):
     def _drop_null_mechanisms(cls, value: Any) -> Any:
         if isinstance(value, dict):
             return {key: mechanism for key, mechanism in value.items() if mechanism is not None}
+        return value
+
+    @field_validator("statistics", mode="before")
+    @classmethod
+    def _check_statistics(cls, value: Any) -> Any:
+        """Check each statistic on its own, so that a message names it and not a branch of the type."""
+        lists = value.items() if isinstance(value, dict) else [("", value)]
+        for dataset, asked in lists:
+            if not isinstance(asked, list | tuple):
+                raise ValueError("give a list of statistics, or one list for each dataset")
+            for number, each in enumerate(asked, start=1):
+                try:
+                    StatisticSettings.model_validate(each)
+                except ValidationError as error:
+                    place = f"statistic {number}" + (f" of {dataset}" if dataset else "")
+                    said = str(to_user_error(error, place, StatisticSettings.model_fields))
+                    raise ValueError(said.rstrip(".")) from error
         return value
 
     @field_validator("datasets", "epsilons")
@@ -221,6 +302,10 @@ class Settings(SettingsModel):
         """Return the number of components for a dataset, or the candidates to choose from."""
         wanted = self.components[dataset] if isinstance(self.components, dict) else self.components
         return self.component_choice.candidates if wanted == "auto" else (wanted,)
+
+    def statistics_for(self, dataset: str) -> tuple[StatisticSettings, ...]:
+        """Return the statistics to publish of a dataset."""
+        return self.statistics.get(dataset, ()) if isinstance(self.statistics, dict) else self.statistics
 
     @property
     def reference_epsilon(self) -> float:
@@ -260,12 +345,16 @@ def load_settings(config: dict[str, Any]) -> Settings:
                     f"add `{dataset}: 10` under components, or give one number for all."
                 )
     _check_shadow_targets(settings, {*settings.mechanisms, *config["mechanisms"]})
-    for dataset in settings.sources:
-        if dataset not in settings.datasets:
-            raise UserError(
-                f"configuration: sources names {dataset!r}, which is not in datasets "
-                f"({', '.join(settings.datasets)}); add it there or remove it."
-            )
+    by_dataset: dict[str, Any] = {"sources": settings.sources}
+    if isinstance(settings.statistics, dict):
+        by_dataset["statistics"] = settings.statistics
+    for key, named in by_dataset.items():
+        for dataset in named:
+            if dataset not in settings.datasets:
+                raise UserError(
+                    f"configuration: {key} names {dataset!r}, which is not in datasets "
+                    f"({', '.join(settings.datasets)}); add it there or remove it."
+                )
     return settings
 
 

@@ -18,6 +18,7 @@ COMMANDS = [
     *(["catalog", verb] for verb in ("list", "show", "check", "page")),
     ["release"],
     ["verify"],
+    ["epsilon"],
     ["schema"],
 ]
 

@@ -116,6 +116,7 @@ def test_the_page_begins_with_the_answer_and_has_every_section(rendered):
         "Models: what each mechanism fitted",
         "Usefulness: do synthetic rows look like records?",
         "Groups: who pays for privacy?",
+        "How wrong will my numbers be?",
         "Attack: was this record in the training data?",
         "Audit: does each mechanism keep its privacy claim?",
         "Privacy ledger: what each mechanism measured",

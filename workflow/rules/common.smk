@@ -125,6 +125,16 @@ def reports_of(wildcards):
     return plan.PRIVATE if is_local(wildcards) else []
 
 
+def statistics_arguments(wildcards):
+    """Return the statistics that the mechanism publishes of the dataset, or nothing."""
+    asked = PLAN.statistics(wildcards.dataset)
+    if not asked:
+        return []
+    listed = [request.model_dump(exclude_none=True) for request in asked]
+    share = PLAN.settings.statistics_share
+    return ["--statistics", compact_json(listed), "--statistics-share", share]
+
+
 def job_arguments(wildcards):
     """Return the arguments that privatise, fit and evaluate share."""
     settings = PLAN.settings
@@ -136,6 +146,7 @@ def job_arguments(wildcards):
         *("--delta", settings.delta),
         *("--components", *settings.components_for(wildcards.dataset)),
         *("--choice-share", settings.component_choice.budget_share),
+        *statistics_arguments(wildcards),
         *("--replicates", settings.replicates),
         *("--seed", settings.master_seed),
         *censored_arguments(wildcards),
@@ -180,6 +191,7 @@ def release_arguments(wildcards):
         *("--delta", settings.delta),
         *("--components", *settings.components_for(wildcards.dataset)),
         *("--choice-share", settings.component_choice.budget_share),
+        *statistics_arguments(wildcards),
         *("--limit-epsilon", settings.release.limit_epsilon),
         *("--limit-delta", settings.release.limit_delta),
         *censored_arguments(wildcards),

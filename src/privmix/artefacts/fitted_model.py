@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from privmix.artefacts.io import Artefact
+from privmix.artefacts.statistics import Statistic
 
 
 class Proportion(Artefact):
@@ -45,5 +46,6 @@ class FittedModel(Artefact):
     seconds: float
     transcript: list[dict[str, Any]] = Field(default_factory=list)
     proportions: list[Proportion] = Field(default_factory=list)
+    statistics: list[Statistic] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     labels: CensoredLabels | None = None

@@ -59,6 +59,7 @@ from privmix.privacy.ledger import (
     Event,
     Gaussian,
     Laplace,
+    NoisyMaximum,
     PlanarLaplace,
     RandomizedResponse,
     RecordCount,
@@ -68,6 +69,7 @@ from privmix.privacy.ledger import (
 from privmix.privacy.noise_distributions import (
     ExponentialMechanism,
     GaussianNoise,
+    LaplaceMaximum,
     LaplaceNoise,
     NoiseDistribution,
     OracleNoise,
@@ -89,6 +91,7 @@ EVENT_LAWS: dict[type[Event], type[NoiseDistribution]] = {
     PlanarLaplace: PlanarLaplaceNoise,
     RandomizedResponse: OracleNoise,
     Selection: ExponentialMechanism,
+    NoisyMaximum: LaplaceMaximum,
     Decomposition: PrivTreeDecisions,
 }
 

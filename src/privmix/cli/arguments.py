@@ -57,6 +57,14 @@ VERIFY = """
     Without it, someone may have invented a folder that agrees with itself. The
     exit status is 0 if every check passes, and 1 otherwise.
 """
+EPSILON = """
+    Find the smallest ε with which a published number is as accurate as you wish.
+
+    The answer follows by formula from public values: bounds, the number of records
+    and the privacy unit. The command reads no record, so it costs no ε, and it
+    writes nothing. The distance is between the published number and the number of
+    the records, not of the population that they come from.
+"""
 BROWSE = """
     List, show and check the datasets of the catalog, or write them as a page.
 
@@ -104,6 +112,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_catalog(commands)
     _add_release(commands)
     _add_verify(commands)
+    _add_epsilon(commands)
     _add_schema(commands)
     return parser
 
@@ -191,6 +200,54 @@ def _add_verify(commands: "SubParsers") -> None:
         "origin is then not proven)",
     )  # fmt: skip
     verify.set_defaults(call=_lazy("release", "verify"))
+
+
+def _add_epsilon(commands: "SubParsers") -> None:
+    epsilon = _add(
+        commands, "epsilon", "find the smallest ε for a wished accuracy; no records are needed", EPSILON,
+        "privmix epsilon --mean --lower 0 --upper 120 --rows 20000 --within 0.5\n"
+        "  privmix epsilon --largest-of 10000 --within 12.2 --relation add_remove\n"
+        "  privmix epsilon --mean --dataset mpls_stops --column lat --within 0.001",
+    )  # fmt: skip
+    number = epsilon.add_mutually_exclusive_group(required=True)
+    number.add_argument("--mean", action="store_true", help="the mean of a column with public bounds")
+    number.add_argument("--count", action="store_true", help="the number of records with a property")
+    number.add_argument(
+        "--largest-of",
+        type=int,
+        metavar="K",
+        help="all K counts of a table, in which a record is in one cell",
+    )
+    epsilon.add_argument(
+        "--within", type=float, required=True, metavar="T", help="largest distance, in the unit of the number"
+    )
+    epsilon.add_argument(
+        "--probability", type=float, default=0.95, metavar="P",
+        help="probability that the distance holds (default: %(default)s)",
+    )  # fmt: skip
+    epsilon.add_argument("--lower", type=float, metavar="X", help="public lower bound of the column")
+    epsilon.add_argument("--upper", type=float, metavar="X", help="public upper bound of the column")
+    epsilon.add_argument("--rows", type=int, metavar="N", help="public number of records")
+    epsilon.add_argument(
+        "--unit", choices=["record", "person"], help="what ε protects (default: record, or the dataset's)"
+    )
+    epsilon.add_argument(
+        "--max-records", type=int, metavar="M", help="most records of one person, with --unit person"
+    )
+    epsilon.add_argument(
+        "--relation", choices=["replace_one", "add_remove"],
+        help="how neighbouring datasets differ (default: replace_one, or the dataset's)",
+    )  # fmt: skip
+    epsilon.add_argument(
+        "--share", type=float, default=1.0, metavar="S",
+        help="share of ε that this number gets; the rest is for others (default: 1)",
+    )  # fmt: skip
+    epsilon.add_argument(
+        "--dataset", metavar="NAME", help="dataset of the catalog; its entry gives what you do not state"
+    )
+    epsilon.add_argument("--column", metavar="NAME", help="column of the dataset, for --mean")
+    _add_folders(epsilon, CATALOG)
+    epsilon.set_defaults(call=_lazy("epsilon", "answer"))
 
 
 def _add_schema(commands: "SubParsers") -> None:

@@ -46,6 +46,9 @@ def make(arguments: argparse.Namespace) -> None:
     sources = configuration.get("sources") or {}
     configuration["datasets"] = [arguments.dataset]
     configuration["sources"] = {name: sources[name] for name in sources if name == arguments.dataset}
+    asked = configuration.get("statistics")
+    if isinstance(asked, dict):
+        configuration["statistics"] = {name: asked[name] for name in asked if name == arguments.dataset}
     find_entry(
         arguments.dataset, configuration.get("catalog_dirs") or ["data/catalog"]
     )  # the clearest message first
@@ -78,6 +81,8 @@ def make(arguments: argparse.Namespace) -> None:
         replicates=1,
         seed=None,
         censored=planned.censored_labels(arguments.dataset),
+        statistics=planned.statistics(arguments.dataset),
+        statistics_share=settings.statistics_share,
     )
     where = plan.Job(arguments.dataset, arguments.mechanism, arguments.epsilon)
     try:

@@ -19,6 +19,7 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import CensoredLabels, FittedModel, Proportion
 from privmix.artefacts.privacy_statement import Trust
 from privmix.artefacts.private import PrivateInfo
+from privmix.artefacts.statistics import Statistic, StatisticRequest
 from privmix.errors import UserError
 from privmix.mixture.model import FitResult, Mixture
 from privmix.mixture.moments import Observations, compress, floor_covariances, observe
@@ -112,6 +113,8 @@ class Spec:
     censored: Mapping[str, float] = field(
         default_factory=dict
     )  # attribute -> most nats that a label tells about it
+    statistics: tuple[StatisticRequest, ...] = ()  # to publish beside the model
+    statistics_share: float = 0.1  # part of the budget for all statistics together
 
     def with_components(self, number: int) -> "Spec":
         """Return the same spec with a fixed number of components."""
@@ -254,6 +257,7 @@ class Release:
     notes: list[str] = field(default_factory=list)
     shares: Mapping[str, np.ndarray] = field(default_factory=dict)  # attribute -> (K, V), given the component
     labels: CensoredLabels | None = None
+    statistics: list[Statistic] = field(default_factory=list)
 
     def to_artefact(self, replicate: int, seconds: float) -> FittedModel:
         """Return the release in the form of a model file."""
@@ -266,6 +270,7 @@ class Release:
             seconds=seconds,
             transcript=self.transcript,
             proportions=self.proportions,
+            statistics=self.statistics,
             notes=self.notes,
             labels=self.labels,
         )

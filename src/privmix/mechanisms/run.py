@@ -14,6 +14,7 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import FittedModel
 from privmix.artefacts.io import compact_json
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE, PrivacyStatement
+from privmix.artefacts.statistics import StatisticRequest
 from privmix.errors import MechanismFailure
 from privmix.mechanisms.base import (
     Mechanism,
@@ -26,6 +27,8 @@ from privmix.mechanisms.base import (
     seeded_randomness,
 )
 from privmix.mechanisms.shared import attribute_counts, censored_labels, component_choice
+from privmix.mechanisms.shared.statistics import budget as statistics_budget
+from privmix.mechanisms.shared.statistics import estimates, measurement
 from privmix.privacy import noise
 from privmix.privacy.accounting import Budget, Claim, account, claim_distance
 from privmix.privacy.ledger import Event, Ledger, to_rows
@@ -48,7 +51,7 @@ def fit(
         assert isinstance(view, Records), "the number of reports is public"
         return _count_then_fit(mechanism, view, spec, budget, rng)
     if not spec.candidates or mechanism.chooses_components:
-        return _fit_then_count(mechanism, view, spec, budget, rng)
+        return _fit_then_measure(mechanism, view, spec, budget, rng)
     assert isinstance(view, Records), "local mechanisms choose the number of components themselves"
     ledger, price = Ledger(), spec.choice_share * budget.epsilon
     chosen = component_choice.choose_components(
@@ -61,7 +64,7 @@ def fit(
         ledger=ledger,
     )
     rest = replace(budget, epsilon=budget.epsilon - price)
-    release = _fit_then_count(mechanism, view, spec.with_components(chosen.number), rest, rng)
+    release = _fit_then_measure(mechanism, view, spec.with_components(chosen.number), rest, rng)
     return _prepend(release, ledger, {"components": chosen.number}, chosen.notes)
 
 
@@ -72,6 +75,27 @@ def check_coordinates(mechanism: Mechanism, name: str, domain: Domain) -> None:
         raise MechanismFailure(
             f"{name} needs coordinates, but {domain.dataset} has attributes only; use `{other}` instead."
         )
+
+
+def _fit_then_measure(
+    mechanism: Mechanism, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness
+) -> Release:
+    """Fit the mixture and its attributes, then measure the statistics of all records with their own part."""
+    plan, neighbours = statistics_budget.make_plan(mechanism, spec, budget), mechanism.relation(spec)
+    if plan is None:
+        release = _fit_then_count(mechanism, view, spec, budget, rng)
+        remark = [statistics_budget.no_statistics_note(mechanism)] if spec.statistics else []
+        return replace(release, notes=[*release.notes, *remark])
+    assert isinstance(view, Records), "reports are spent on their answers"
+    release, ledger = _fit_then_count(mechanism, view, spec, plan.left, rng), Ledger()
+    measured = measurement.measure(view, plan, spec, neighbours, rng.noise, ledger)
+    return replace(
+        release,
+        events=[*release.events, *ledger.events],
+        claim=plan.add_to(release.claim, budget),
+        transcript=[*release.transcript, {"statistics": measured}],
+        statistics=estimates.publish(measured, plan, spec, neighbours),
+    )
 
 
 def _fit_then_count(
@@ -188,6 +212,8 @@ class MechanismJob:
     replicates: int
     seed: int | None  # None for a release
     censored: Mapping[str, float] = field(default_factory=dict)  # attribute -> most nats of a label
+    statistics: tuple[StatisticRequest, ...] = ()
+    statistics_share: float = 0.1
 
     @property
     def release(self) -> bool:
@@ -202,10 +228,16 @@ class MechanismJob:
         """Return the public values that the mechanism may use."""
         check_coordinates(self.mechanism, self.method, domain)
         names = {attribute.name for attribute in domain.attributes}
-        censored = {name: most for name, most in self.censored.items() if name in names}
+        spec = Spec(
+            domain,
+            max(self.components),
+            censored={name: most for name, most in self.censored.items() if name in names},
+            statistics=self.statistics,
+            statistics_share=self.statistics_share,
+        )
         if len(self.components) == 1:
-            return Spec(domain, *self.components, censored=censored)
-        return Spec(domain, max(self.components), self.components, self.choice_share, censored=censored)
+            return spec
+        return replace(spec, candidates=self.components, choice_share=self.choice_share)
 
     def randomness(self, domain: Domain, *purpose: str | int) -> Randomness:
         """Return the stream of a benchmark for this purpose. No two jobs, budgets or settings share noise.
@@ -217,7 +249,10 @@ class MechanismJob:
         settings = compact_json({"method": self.method, **self.parameters})
         budget = (self.budget.epsilon, self.budget.delta)
         public = (domain.unit, domain.relation, domain.max_records_per_person, domain.rows)
-        spec = (*self.components, self.choice_share, *public)
+        spec: tuple[str | int | float, ...] = (*self.components, self.choice_share, *public)
+        if self.statistics:  # they leave less budget for the model, so its noise must be fresh
+            asked = compact_json([request.model_dump() for request in self.statistics])
+            spec = (*spec, asked, self.statistics_share)
         return seeded_randomness(self.seed, domain.dataset, self.name, settings, *budget, *spec, *purpose)
 
     def fit_replicates(

@@ -11,6 +11,7 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.io import REMEDY, compact_json
 from privmix.artefacts.privacy_statement import MechanismFile, ReplayVerdict
 from privmix.artefacts.private import read_private
+from privmix.artefacts.statistics import StatisticRequest
 from privmix.errors import UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, Reports, replicate_reports, training_records
@@ -44,6 +45,18 @@ def job_parser(stage: str, description: str, *, seeded: bool = True) -> argparse
         type=json.loads,
         default={},
         help="most nats that a label tells about each attribute, as JSON (default: no censored labels)",
+    )
+    arguments.add_argument(
+        "--statistics",
+        type=json.loads,
+        default=[],
+        help="statistics beside the model, as JSON (default: none)",
+    )
+    arguments.add_argument(
+        "--statistics-share",
+        type=float,
+        default=0.1,
+        help="share of the budget for all statistics together (default: %(default)s)",
     )
     if seeded:
         arguments.add_argument("--dataset", help="dataset of the input files (default: not checked)")
@@ -79,6 +92,8 @@ def parse_job(arguments: argparse.ArgumentParser) -> tuple[MechanismJob, argpars
         replicates=given.replicates,
         seed=given.seed,
         censored=given.censored_labels,
+        statistics=tuple(map(StatisticRequest.model_validate, given.statistics)),
+        statistics_share=given.statistics_share,
     )
     return job, given
 

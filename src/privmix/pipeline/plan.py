@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from privmix.artefacts.io import compact_json
+from privmix.artefacts.statistics import StatisticRequest
 from privmix.catalog.entry import Entry, find_entry
+from privmix.clean.normalisation import build_attributes, build_axes
 from privmix.errors import UserError, suggest
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism
+from privmix.mechanisms.shared.statistics.requests import read_requests
 from privmix.naive import registry as naive_registry
 from privmix.settings import MechanismSettings, Settings, load_settings
 
@@ -120,6 +123,15 @@ class RunPlan:
         """The attributes of the dataset about which labels must tell little, each with its limit in nats."""
         return self.settings.censored_labels.get(dataset, {})
 
+    def statistics(self, dataset: str) -> tuple[StatisticRequest, ...]:
+        """The statistics to publish of the dataset, checked against its catalog entry."""
+        asked = self.settings.statistics_for(dataset)
+        if not asked:
+            return ()
+        entry, where = self.entries[dataset], f"configuration: statistics of {dataset}"
+        listed = [each.model_dump(exclude_none=True) for each in asked]
+        return read_requests(listed, build_axes(entry), build_attributes(entry), where)
+
     def parameters(self, mechanism: str) -> str:
         """The mechanism's own configuration as compact JSON: what its jobs depend on."""
         return compact_json(self.settings.mechanisms[mechanism].model_dump())
@@ -159,6 +171,7 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
         naive_registry.check(asked.method, asked.parameters, where=where)
     _check_censored(planned)
     for dataset in settings.datasets:
+        planned.statistics(dataset)
         path = planned.local_source(dataset)
         if path is not None and not path.is_file():
             where = "configuration: sources" if dataset in settings.sources else f"catalog entry {dataset}"

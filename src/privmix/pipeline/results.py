@@ -123,7 +123,8 @@ def read_datasets(
         path = Path(plan.CLEAN.format(dataset=name))
         clean = read_if_made(partial(read_dataset, name), path, incomplete=incomplete)
         if clean is not None:
-            materials[name] = sample_material(clean, stream(settings.master_seed, name, "points shown"))
+            points = stream(settings.master_seed, name, "points shown")
+            materials[name] = sample_material(clean, points, planned.statistics(name))
             declared = [GroupingSpec.parse(text) for text in planned.entries[name].groupings]
             groups[name] = held_out_groups(clean, declared)
     return materials, groups

@@ -25,6 +25,8 @@ from privmix.attacks.membership.shadow_attacks import attack_with_shadows
 from privmix.errors import UserError
 from privmix.evaluate.groupings import GroupingSpec
 from privmix.evaluate.likelihood import likelihoods
+from privmix.evaluate.statistics import statistic_errors
+from privmix.mechanisms.base import training_records
 from privmix.mechanisms.run import MechanismJob
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.model import Mixture
@@ -136,6 +138,8 @@ def score_model(
         if attacked.shares and clean.info.domain.axes:
             found |= loss_attack(members, others, clean, false_positive_rates, "loss_coordinates")
         found |= loss_attack(members_joint, others_joint, clean, false_positive_rates)
+        if fitted.statistics:
+            found |= statistic_errors(fitted.statistics, training_records(clean), clean.info.domain)
         if len(clean.isolated_rows):
             found |= worst_record.distance_metrics(attacked.gaussians, clean)
         if fitted.labels is not None:

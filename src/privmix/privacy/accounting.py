@@ -17,7 +17,7 @@ import numpy as np
 
 from privmix.errors import UserError
 from privmix.privacy.ledger import (
-    DECIDING,
+    STATISTIC,
     Event,
     Gaussian,
     Laplace,
@@ -28,6 +28,7 @@ from privmix.privacy.ledger import (
     check_member,
     check_positive,
     check_probability,
+    decides,
 )
 from privmix.privacy.pld import composed_epsilon, grid_points
 
@@ -310,9 +311,13 @@ def compose_run(events: Sequence[Event], delta: float, composition: Theorem) -> 
     Pure measurements that decide something (a number of components or of records) come before. Their ε is added (basic
     composition): theorems that add up divergences turn one small pure event into a large ε. The measurement of
     attributes comes after. If all measurements are Gaussian, exact composition covers it too. Otherwise its ε and δ
-    are added; it has half of δ if its noise is Gaussian (`mechanisms.shared.attribute_counts`).
+    are added; it has half of δ if its noise is Gaussian (`mechanisms.shared.attribute_counts`). Statistics come last.
+    The ε of pure ones is added. Gaussian ones occur only if all noise of the mechanism is Gaussian, and compose with
+    it.
     """
-    deciding = [event for event in events if isinstance(event, DECIDING)]
+    added = [event for event in events if event.label.startswith(STATISTIC) and isinstance(event, PureEvent)]
+    events = [event for event in events if event not in added]
+    deciding = [*added, *(event for event in events if decides(event))]
     tables = [event for event in events if event.label == ATTRIBUTE_COUNTS]
     rest = [event for event in events if event not in deciding and event not in tables]
     first = account(deciding, 0.0, "linear").epsilon
@@ -349,7 +354,7 @@ def compose_ledgers(ledgers: Iterable[Sequence[Event]], delta: float) -> Compose
     which you add to the total by basic composition.
     """
     ledgers = [list(ledger) for ledger in ledgers]
-    if any(isinstance(event, DECIDING) for ledger in ledgers for event in ledger[:-1]):
+    if any(decides(event) for ledger in ledgers for event in ledger[:-1]):
         raise UserError(
             "a ledger with events after a private selection or count cannot be composed with other ledgers; "
             "leave it out and add the epsilon and delta that it claims."

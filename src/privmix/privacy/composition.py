@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmix.privacy.accounting import compose_ledgers, is_pure, to_replace_one
-from privmix.privacy.ledger import DECIDING, Event
+from privmix.privacy.ledger import Event, decides
 
 ROUNDING = 1e-9
 MOST_EXPONENT = 600.0  # beyond it, the δ of a group is 1
@@ -78,7 +78,7 @@ def total_cost(releases: Sequence[ReleaseCost], delta: float) -> TotalCost:
 
 def _is_fixed_in_advance(events: Sequence[Event]) -> bool:
     """Return whether the noise was fixed in advance: it was not if any event follows a private selection or count."""
-    return not any(isinstance(event, DECIDING) for event in events[:-1])
+    return not any(decides(event) for event in events[:-1])
 
 
 def group_cost(epsilon: float, delta: float, steps: int) -> tuple[float, float]:

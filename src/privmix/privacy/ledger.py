@@ -112,6 +112,13 @@ class Selection(PureEvent):
 
 
 @dataclass(frozen=True)
+class NoisyMaximum(PureEvent):
+    """The option with the largest score after Laplace noise on each score, and nothing else, at `epsilon`."""
+
+    kind: ClassVar[str] = "noisy_maximum"
+
+
+@dataclass(frozen=True)
 class RecordCount(Laplace):
     """The number of records with Laplace noise. Parameters of later measurements depend on it, as on a selection."""
 
@@ -160,6 +167,7 @@ Event = (
     | Laplace
     | RandomizedResponse
     | Selection
+    | NoisyMaximum
     | RecordCount
     | Decomposition
     | PlanarLaplace
@@ -167,6 +175,14 @@ Event = (
 KINDS: dict[str, type[Event]] = {event.kind: event for event in get_args(Event)}
 # Results that decide the parameters of later measurements. Such parameters are not fixed in advance.
 DECIDING = (Selection, RecordCount)
+STATISTIC = (
+    "statistic: "  # start of the labels of published statistics, on which no later measurement depends
+)
+
+
+def decides(event: Event) -> bool:
+    """Return whether the parameters of later measurements may depend on this result."""
+    return isinstance(event, DECIDING) and not event.label.startswith(STATISTIC)
 
 
 def check_kind(event: object) -> None:

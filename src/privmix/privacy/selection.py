@@ -1,4 +1,4 @@
-"""Private selection of one option by its score: the exponential mechanism, drawn as a noisy maximum.
+"""Private selection of one option by its score: the exponential mechanism, and the maximum after Laplace noise.
 
 Guarantee. Option i is selected with probability proportional to exp(ε u_i / 2Δ), where no score changes by more than
 Δ between neighbours: ε-DP (McSherry and Talwar 2007, Theorem 6; Dwork and Roth 2014, Theorem 3.10). The weight
@@ -17,14 +17,22 @@ dataset and finite on its neighbour has no sensitivity.
 In floating point a very unlikely option could become impossible, which no ε allows. Log weights are therefore kept
 within 70 of the largest. The larger of a score and (the largest score - constant) changes by no more than a score
 does, and the Gumbel noise drawn here reaches 74. The probabilities keep a relative error of about 2^-47.
+
+The maximum after Laplace noise of scale 2Δ/ε (`laplace_noisy_max`) is another mechanism with the same guarantee. Fix
+the noise of all other options. Option i wins if its own noise r_i exceeds a threshold, max_{j≠i} (u_j + r_j) - u_i. For
+a neighbour with scores u + d the threshold differs by at most max_{j≠i} d_j - d_i ≤ max d - min d, so the probability
+of i differs by a factor of at most exp((max d - min d)/b) for Laplace noise of scale b; then average over the fixed
+noise. The range of d is at most 2Δ, and at most Δ if the scores are monotonic (Dwork and Roth 2014, Claim 3.9). The
+argument holds for discrete Laplace noise on a lattice with ties won by the first option: r_i exceeds the threshold, or
+reaches it, and a shift by k steps changes either probability by a factor of at most exp(k/s).
 """
 
 import numpy as np
 
 from privmix.errors import UserError
-from privmix.privacy.ledger import Ledger, Selection, check_positive
+from privmix.privacy.ledger import Ledger, NoisyMaximum, Selection, check_positive
 from privmix.privacy.noise import NoiseSource, measure
-from privmix.privacy.noise_distributions import ExponentialMechanism
+from privmix.privacy.noise_distributions import ExponentialMechanism, LaplaceMaximum
 
 RESOLUTION = 2.0**-53  # of one uniform number
 LEAST = 2.0**-107  # replaces a uniform number of 0
@@ -115,6 +123,36 @@ def report_noisy_max(
         ExponentialMechanism(),
         exponents,
         lambda: _draw(exponents, source),
+        source=source,
+        ledger=ledger,
+    )
+
+
+def laplace_noisy_max(
+    scores: np.ndarray,
+    *,
+    sensitivity: float,
+    epsilon: float,
+    source: NoiseSource,
+    ledger: Ledger,
+    label: str,
+    monotonic: bool = False,
+) -> int:
+    """Return the option with the largest score after Laplace noise of scale 2Δ/ε (Δ/ε if monotonic): ε-DP, see above.
+
+    The noise comes from the source as for any Laplace measurement, so in a release it is exact.
+    """
+    scores = np.asarray(scores, dtype=float)
+    if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
+        raise UserError(f"selection {label!r}: give one finite score for each option.")
+    reach = check_positive(sensitivity, f"selection {label!r}: sensitivity") + source.rounding(1, 1)
+    price = check_positive(epsilon, f"selection {label!r}: epsilon")
+    scale = reach * (1 if monotonic else 2) / price
+    return measure(
+        NoisyMaximum(label, price),
+        LaplaceMaximum(scale),
+        scores,
+        lambda: int(np.argmax(source.add_laplace(scores, scale))),
         source=source,
         ledger=ledger,
     )

@@ -93,6 +93,44 @@ def counts(neighbours: Neighbours) -> Sensitivity:
     return Sensitivity(neighbours.difference(1.0, opposed=True), neighbours.difference(1.0, opposed=False))
 
 
+def single_count(neighbours: Neighbours) -> Sensitivity:
+    """Return the sensitivity of the number of records with some property: m, or 1 if the unit is a record.
+
+    A record contributes 0 or 1, so replacing, adding or removing it changes the number by at most 1. A person changes
+    it once for each of at most m records. Replacing is not worse than adding, unlike in a histogram, where the record
+    leaves one cell and enters another.
+    """
+    return Sensitivity(float(neighbours.records), float(neighbours.records))
+
+
+def bounded_sum(neighbours: Neighbours) -> Sensitivity:
+    """Return the sensitivity of Σ_i z_i with |z_i| ≤ 1: m, or 2m when replacing, because z and z' may be opposed."""
+    reach = neighbours.difference(1.0, opposed=True)
+    return Sensitivity(reach, reach)
+
+
+def bounded_sum_and_number(neighbours: Neighbours) -> Sensitivity:
+    """Return the sensitivity of (Σ_i z_i, number of these records) as one vector, with |z_i| ≤ 1.
+
+    A record contributes (z, 1), or (0, 0) if it lacks the value. Adding or removing it moves the vector by |z| + 1 ≤ 2
+    in L1 and √(z² + 1) ≤ √2 in L2. Replacing it moves the vector by (z - z', 0), of norm at most 2 in both, or, if only
+    one of the two has the value, by at most as much as adding. So L1 is 2 in both relations, and L2 is √2 or 2.
+    """
+    moved = math.sqrt(2) if neighbours.relation == "add_remove" else 2.0
+    return Sensitivity(2.0 * neighbours.records, moved * neighbours.records)
+
+
+def rank_distance(neighbours: Neighbours, q: float) -> float:
+    """Return the sensitivity of max(0, L - qn - w, qn + w - R), where L and R count records below and up to a value.
+
+    n is the number of records with a value, and w is public. A record added below moves L - qn by 1 - q, any other by
+    -q, and the same holds for R; the maximum of such terms moves by at most max(q, 1 - q). Replacing a record by one
+    that also has a value keeps n and moves L and R by at most 1.
+    """
+    each = 1.0 if neighbours.relation == "replace_one" else max(q, 1 - q)
+    return neighbours.records * each
+
+
 def attribute_counts(neighbours: Neighbours, *, attributes: int) -> Sensitivity:
     """Return the sensitivity of (Σ_i γ_ik [c_ia = v])_kav: A (L1) and √A (L2) for A attributes, 2A and √(2A) replacing.
 

@@ -24,6 +24,7 @@ from privmix.release.folder import (
     SYNTHETIC_PARQUET,
     ReleasedModel,
 )
+from privmix.report import statistics
 from privmix.report.format import TRUST, count, listing, neighbours, odds, plain
 from privmix.report.ledger import claim, group, theorem
 
@@ -36,6 +37,8 @@ class CardSection:
 
     title: str
     lines: tuple[str, ...]
+    head: tuple[str, ...] = ()  # of a table after the lines, if there is one
+    rows: tuple[tuple[str, ...], ...] = ()
 
 
 def title(model: ReleasedModel) -> str:
@@ -69,6 +72,7 @@ def sections(model: ReleasedModel) -> tuple[CardSection, ...]:
         CardSection("What is promised", tuple(_guarantee(model))),
         CardSection("What it does not protect", tuple(_unprotected(model))),
         CardSection("Intended use", tuple(_use(model))),
+        *([_statistics(model)] if model.statistics else []),
         CardSection("Data", tuple(_data(model))),
         CardSection("Mechanism", tuple(_mechanism(model))),
         CardSection("Ledger", tuple(_ledger(model))),
@@ -86,7 +90,31 @@ def markdown(model: ReleasedModel) -> str:
     for part in sections(model):
         blocks.append(f"## {part.title}")
         blocks.append("\n".join(f"- {line}" for line in part.lines))
+        if part.rows:
+            table = [part.head, ("---",) * len(part.head), *part.rows]
+            blocks.append("\n".join(f"| {' | '.join(_escape(cell) for cell in row)} |" for row in table))
     return "\n\n".join(blocks).replace("<", "&lt;") + "\n"
+
+
+def _escape(cell: str) -> str:
+    """Return a text that does not end its cell of a Markdown table."""
+    return cell.replace("|", "\\|")
+
+
+def _statistics(model: ReleasedModel) -> CardSection:
+    shown = statistics.lines(model.statistics, model.domain)
+    share = 0.0 if model.statistics_share is None else model.statistics_share
+    return CardSection(
+        "Statistics",
+        (
+            f"Measured beside the model from the same budget: {plain(share)} of it pays for all statistics together, "
+            "and the ledger lists each. They do not depend on the model.",
+            "An interval covers the number of the data itself with 95 % probability over the noise. It says nothing "
+            "about a larger population.",
+        ),
+        statistics.HEAD,
+        tuple(line.cells for line in shown),
+    )
 
 
 def _guarantee(model: ReleasedModel) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from privmix.artefacts.statistics import Statistic
 from privmix.errors import UserError
 from privmix.mechanisms.base import Spec, project_to_box
 from privmix.mechanisms.central import dp_em, dp_sgd, noisy_moments, output_noise
@@ -37,6 +38,8 @@ from privmix.mechanisms.shared.joint_moments import (
     m_step,
     share_limits,
 )
+from privmix.mechanisms.shared.statistics import estimates
+from privmix.mechanisms.shared.statistics.budget import no_statistics_note
 from privmix.mechanisms.shared.synopsis import SynopsisMechanism
 from privmix.mixture import deviation
 from privmix.mixture.mixed import MixedMixture
@@ -50,7 +53,7 @@ from privmix.privacy.exact import ExactNoise
 from privmix.privacy.ledger import Ledger
 from privmix.release.folder import DECIMALS, MODEL, ReleasedModel, Table, round_shares
 from privmix.release.public_plan import PublicPlan
-from privmix.release.transcripts import attribute_table, moment_scheme
+from privmix.release.transcripts import attribute_table, measured_statistics, moment_scheme
 
 TOLERANCE = 1e-6  # relative, and 1e-9 absolute in the unit ball: the same computation on another machine
 WHOLE = r"(\d{1,6})"
@@ -109,7 +112,10 @@ def check_shares(model: ReleasedModel, plan: PublicPlan) -> None:
         if not plan.spec.domain.axes:
             _demand_all_attributes(model, plan)
         return
-    table, neighbours = attribute_table(model.transcript[-1], plan), plan.mechanism.relation(plan.spec)
+    table, neighbours = (
+        attribute_table(plan.attribute_entry(model.transcript), plan),
+        plan.mechanism.relation(plan.spec),
+    )
     weights = np.array(model.normalised.weights)
     derived = {}
     if len(table) == len(weights):
@@ -132,7 +138,7 @@ def check_labels(model: ReleasedModel, plan: PublicPlan) -> None:
     if follow and plan.attributes is not None:
         neighbours = plan.mechanism.relation(plan.spec)
         bounds = censored_labels.bound_all(
-            attribute_table(model.transcript[-1], plan),
+            attribute_table(plan.attribute_entry(model.transcript), plan),
             np.array(model.normalised.weights),
             plan.spec.domain,
             wanted,
@@ -342,10 +348,44 @@ def _last_measurements(model: ReleasedModel, plan: PublicPlan) -> _LastMeasureme
     )
 
 
+def check_statistics(model: ReleasedModel, plan: PublicPlan) -> None:
+    """Compare values, intervals and accuracies of all statistics with those that the transcript implies."""
+    derived: list[Statistic] = []
+    if plan.statistics is not None:
+        measured = measured_statistics(model.transcript[-1], plan)
+        neighbours = plan.mechanism.relation(plan.spec)
+        derived = estimates.publish(measured, plan.statistics, plan.spec, neighbours)
+    same = len(model.statistics) == len(derived) and all(
+        _is_same_statistic(one, other) for one, other in zip(model.statistics, derived, strict=True)
+    )
+    if not same:
+        raise UserError(f"{MODEL}: the statistics do not follow from the transcript; do not publish it.")
+
+
+def _is_same_statistic(stated: Statistic, derived: Statistic) -> bool:
+    """Return whether two statistics agree, up to two units of the last published digit."""
+    named = ("request", "chosen", "public")
+    if any(getattr(stated, name) != getattr(derived, name) for name in named):
+        return False
+    one, other = ([*each.values, *each.lower, *each.upper, each.accuracy] for each in (stated, derived))
+    lengths = [[len(part) for part in (each.values, each.lower, each.upper)] for each in (stated, derived)]
+    if lengths[0] != lengths[1]:
+        return False
+    largest = max(map(abs, other))
+    near = 2 * 10.0 ** (1 - estimates.DIGITS) * largest
+    return all(
+        abs(a - b) <= near and str(a) == str(float(f"{a:.{estimates.DIGITS}g}") + 0.0)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
 def check_notes(model: ReleasedModel, plan: PublicPlan) -> None:
     """Refuse a note that the mechanism does not write, or that the transcript does not support."""
     exact, forms = set(_exact_notes(model, plan)), [re.compile(form) for form in _note_forms(model, plan)]
     own = list(model.notes)
+    if plan.spec.statistics and plan.statistics is None:
+        _demand(own[-1:] == [no_statistics_note(plan.mechanism)], "the note on statistics is not at the end")
+        own = own[:-1]
     if isinstance(plan.mechanism, LocalMechanism):
         remarks = report_remarks(plan)
         _demand(own[len(own) - len(remarks) :] == remarks, "the remarks on the reports are not at the end")

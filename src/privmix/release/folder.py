@@ -19,12 +19,14 @@ from privmix.artefacts.domain import Domain
 from privmix.artefacts.fitted_model import CensoredLabels, Proportion
 from privmix.artefacts.io import Artefact, describe_problem
 from privmix.artefacts.privacy_statement import PrivacyStatement
+from privmix.artefacts.statistics import Statistic, StatisticRequest
 from privmix.errors import UserError
 from privmix.mixture.model import Mixture
 from privmix.release.closed_files import check_json, read_limited
 
-# Of `model.json`. 1 had no signature and no seed, 2 no shares of attributes by component, 3 no types of columns.
-FORMAT: Literal[4] = 4
+# Of `model.json`. 1 had no signature and no seed, 2 no shares of attributes by component, 3 no types of columns, 4 no
+# statistics.
+FORMAT: Literal[5] = 5
 MODEL, CARD, PAGE = "model.json", "MODEL_CARD.md", "release.html"
 CHECKSUMS, SIGNATURE = "checksums", "signature"
 SYNTHETIC_CSV, SYNTHETIC_PARQUET, REPORTS = "synthetic.csv", "synthetic.parquet", "reports.parquet"
@@ -49,6 +51,7 @@ MEASURED = (
     "shares",
     "transcript",
     "proportions",
+    "statistics",
 )  # keys of the parts with many numbers
 
 UNROUNDED = 1e-9  # distance of a sum of shares from 1
@@ -109,7 +112,7 @@ class ReleasedModel(Artefact):
 
     sealed: ClassVar[bool] = False  # the file of checksums covers it
 
-    format: Literal[4]
+    format: Literal[5]
     notice: str
     made: datetime.date
     version: str
@@ -122,12 +125,15 @@ class ReleasedModel(Artefact):
     choice_share: (
         float | None
     )  # part of ε for the choice among candidates; None if there is none, or it is free
+    statistics_asked: tuple[StatisticRequest, ...]
+    statistics_share: float | None  # part of the budget for them; None if there are none
     privacy: PrivacyStatement
     original: Gaussians  # in the units of the source
     normalised: Gaussians  # in the unit ball, as `domain.axes` map into it
     shares: dict[str, Table]  # attribute -> shares of its values in each component
     transcript: Annotated[list[dict[str, Any]], FailFast()]  # all noisy values that were released
     proportions: Annotated[list[Proportion], FailFast()]
+    statistics: Annotated[list[Statistic], FailFast()]  # published beside the model
     notes: list[str]
     labels: CensoredLabels | None
     synthetic: Synthetic

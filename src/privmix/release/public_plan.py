@@ -29,6 +29,9 @@ from privmix.mechanisms.run import MechanismJob
 from privmix.mechanisms.shared import attribute_counts, marginals
 from privmix.mechanisms.shared.attribute_counts import AttributePlan
 from privmix.mechanisms.shared.reference import GRID_DIMENSIONS, ROUNDS
+from privmix.mechanisms.shared.statistics import budget as statistics_budget
+from privmix.mechanisms.shared.statistics.budget import StatisticsPlan
+from privmix.mechanisms.shared.statistics.requests import check_requests
 from privmix.privacy.accounting import Budget, gaussian_mu
 from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
 from privmix.privacy.exact import ExactNoise, dequantise, quantise
@@ -57,10 +60,13 @@ class PublicPlan:
 
     job: MechanismJob
     spec: Spec  # with the chosen number of components, if the choice was a measurement
-    budget: Budget  # that is left for the mechanism after the choice and without the attributes
+    budget: (
+        Budget  # that is left for the mechanism after the choice, without the attributes and the statistics
+    )
     chosen: int | None  # the number of components that the choice measured
     events: tuple[Event, ...]  # the whole ledger
     attributes: AttributePlan | None = None  # the measurement of attributes, if there is one
+    statistics: StatisticsPlan | None = None  # the measurements of statistics, if there are any
 
     @property
     def mechanism(self) -> Mechanism:
@@ -74,8 +80,12 @@ class PublicPlan:
 
     def entries(self, transcript: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the part of a transcript that the mechanism itself writes."""
-        last = len(transcript) - (self.attributes is not None)
+        last = len(transcript) - (self.attributes is not None) - (self.statistics is not None)
         return list(transcript[self.chosen is not None : last])
+
+    def attribute_entry(self, transcript: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the entry with the table of attributes."""
+        return transcript[-1 - (self.statistics is not None)]
 
 
 def make_plan(model: ReleasedModel) -> PublicPlan:
@@ -90,10 +100,13 @@ def make_plan(model: ReleasedModel) -> PublicPlan:
         price = spec.choice_share * budget.epsilon
         events.append(Selection(CHOICE, price))
         spec, budget = spec.with_components(chosen), replace(budget, epsilon=budget.epsilon - price)
+    statistics = statistics_budget.make_plan(job.mechanism, spec, budget)
+    if statistics is not None:
+        budget = statistics.left
     attributes = attribute_counts.make_plan(job.mechanism, spec, budget)
     if attributes is not None:
         budget = attributes.left
-    others = (chosen is not None) + (attributes is not None)
+    others = (chosen is not None) + (attributes is not None) + (statistics is not None)
     _check_length(job.mechanism, spec, len(model.transcript) - others)
     try:
         events += mechanism_events(job.mechanism, job.mechanism.mixture_spec(spec), budget)
@@ -101,7 +114,9 @@ def make_plan(model: ReleasedModel) -> PublicPlan:
         raise UserError(f"{MODEL}: {model.method} cannot run with these settings ({error}).") from error
     if attributes is not None:
         events.append(attributes.event)
-    return PublicPlan(job, spec, budget, chosen, tuple(events), attributes)
+    if statistics is not None:
+        events += statistics.all_events
+    return PublicPlan(job, spec, budget, chosen, tuple(events), attributes, statistics)
 
 
 def _job(model: ReleasedModel) -> MechanismJob:
@@ -124,6 +139,10 @@ def _job(model: ReleasedModel) -> MechanismJob:
     _demand(1 <= model.domain.max_records_per_person <= MOST_RECORDS_PER_PERSON, "domain")
     persons = model.domain.persons
     _demand(persons is None or 1 <= persons <= model.domain.rows, "domain.persons")
+    share = model.statistics_share
+    _demand((share is None) == (not model.statistics_asked), "statistics_share")
+    _demand(share is None or 0 < share < 1, "statistics_share")
+    check_requests(model.statistics_asked, model.domain.axes, model.domain.attributes, f"{MODEL}: statistics")
     mechanism = registry.build(model.method, model.parameters, where=f"{MODEL}: parameters")
     _demand(len(model.domain.axes) >= mechanism.min_coordinates, "domain.axes")
     _demand(bool(model.domain.axes or model.domain.attributes), "domain.attributes")
@@ -148,6 +167,8 @@ def _job(model: ReleasedModel) -> MechanismJob:
         censored={}
         if model.labels is None
         else {each.attribute: each.at_most for each in model.labels.limits},
+        statistics=model.statistics_asked,
+        statistics_share=share or 0.5,  # unused if None
     )
 
 

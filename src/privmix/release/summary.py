@@ -10,10 +10,12 @@ from privmix.release import card, charges
 from privmix.release.account import Booking
 from privmix.release.charges import SpendingLimit
 from privmix.release.folder import PAGE, ReleasedModel
+from privmix.report import statistics
 from privmix.report.format import TRUST, count, listing, neighbours
 from privmix.report.ledger import claim
 
 Fact = tuple[str, str]  # a label and its value
+FEW_LINES = 4  # of statistics
 FEW = 100  # records: below this, no mechanism here finds more than noise at a useful ε
 
 
@@ -29,6 +31,11 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
         ("Trust", TRUST[privacy.trust]),
         ("Synthetic", f"{count(model.synthetic.rows, 'row')} of {listing(model.synthetic.columns)}"),
     ]
+    if model.statistics:
+        shown = statistics.lines(model.statistics, model.domain)
+        said = [f"{line.name} {line.value} ({line.accuracy or 'as above'})" for line in shown[:FEW_LINES]]
+        rest = [f"and {len(shown) - FEW_LINES} more"] if len(shown) > FEW_LINES else []
+        facts.append(("Statistics", "; ".join([*said, *rest])))
     if model.synthetic.left_out:
         facts.append(
             ("Left out", f"{listing(model.synthetic.left_out)}: the release holds nothing about this")

@@ -26,6 +26,9 @@ from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.shared import joint_moments, marginals
 from privmix.mechanisms.shared.joint_moments import MomentScheme
+from privmix.mechanisms.shared.statistics.budget import CHOICES
+from privmix.mechanisms.shared.statistics.estimates import noise_scale
+from privmix.mechanisms.shared.statistics.measurement import Measured, number_of_values, option_ranges
 from privmix.mixture import deviation
 from privmix.mixture.moments import upper_triangle
 from privmix.privacy import sensitivity
@@ -64,11 +67,15 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_numbe
     `any_number`: whether the number of records may differ from the public one, as in a rehearsal.
     """
     of_mixture = list(_noisy_numbers(plan.entries(transcript), plan))
-    of_attributes = [] if plan.attributes is None else [_attribute_counts(transcript[-1], plan)]
-    check_noise([*of_mixture, *of_attributes], MODEL)
+    of_attributes = (
+        [] if plan.attributes is None else [_attribute_counts(plan.attribute_entry(transcript), plan)]
+    )
+    of_statistics = [] if plan.statistics is None else list(statistic_numbers(transcript[-1], plan))
+    check_noise([*of_mixture, *of_attributes, *of_statistics], MODEL)
     every = plan.mechanism.relation(plan.mixture_spec).size_is_public
     if plan.mechanism.relation(plan.spec).size_is_public and not any_number:
         check_total(of_mixture, plan.spec.domain.rows, MODEL, at_most=not every)
+        check_total(of_statistics, plan.spec.domain.rows, MODEL)
     _demand(
         are_standard(list(_deviates(of_mixture, plan, known=every and not any_number))),
         "numbers of one set of records",
@@ -274,6 +281,56 @@ def _attribute_counts(entry: Entry, plan: PublicPlan) -> Noisy:
         scale /= math.sqrt(2)
         return Noisy(ATTRIBUTE_COUNTS, table.ravel(), scale, "laplace", False, 0.0, most, float(number))
     return Noisy(ATTRIBUTE_COUNTS, table.ravel(), scale, "gaussian", False, 0.0, most, float(number))
+
+
+def measured_statistics(entry: Entry, plan: PublicPlan) -> list[Measured]:
+    """Return what was measured of each statistic: noisy numbers on the lattice, or options that exist."""
+    assert plan.statistics is not None
+    asked, neighbours = plan.spec.statistics, plan.mechanism.relation(plan.spec)
+    found = _only(entry, "statistics")["statistics"]
+    _demand(isinstance(found, list) and len(found) == len(asked), f"{len(asked)} statistics")
+    for request, events, own in zip(asked, plan.statistics.events, found, strict=True):
+        if not events:
+            _demand(own == [], "no measurement of a public number")
+        elif request.kind in CHOICES:
+            allowed = option_ranges(request, plan.spec.domain)
+            fits = isinstance(own, list) and len(own) == len(allowed)
+            _demand(
+                fits
+                and all(
+                    type(option) is int and option in each for option, each in zip(own, allowed, strict=True)
+                ),
+                f"options of the {request.name}",
+            )
+        else:
+            _on_lattice(numbers(own, number_of_values(request, neighbours, plan.spec.domain)))
+    return list(found)
+
+
+def statistic_numbers(entry: Entry, plan: PublicPlan) -> Iterator[Noisy]:
+    """Yield the noisy numbers of the statistics."""
+    assert plan.statistics is not None
+    domain, neighbours = plan.spec.domain, plan.mechanism.relation(plan.spec)
+    most = most_records(plan.spec, neighbours)
+    measured = measured_statistics(entry, plan)
+    for request, events, own in zip(plan.spec.statistics, plan.statistics.events, measured, strict=True):
+        if not events or request.kind in CHOICES:
+            continue
+        scale = noise_scale(request, events[0], domain, neighbours)
+        law: Any = "laplace" if isinstance(events[0], Laplace) else "gaussian"
+        values, kind = np.array(own, dtype=np.float64), events[0].label
+        if request.kind != "mean":
+            each = 1.0 if request.kind == "histogram" else None
+            yield Noisy(kind, values, scale, law, False, 0.0, most, each, whole=True)
+            continue
+        rounding = STEP * most
+        total = Noisy(f"{kind}: sum", values[:1], scale, law, False, -most - rounding, most + rounding)
+        yield total
+        if len(values) > 1:
+            number = Noisy(f"{kind}: number", values[1:], scale, law, False, 0.0, most, whole=True)
+            slack = sum_reach(total, 1, 2) + sum_reach(number, 1, 2) + rounding
+            _demand(bool(abs(values[0]) <= values[1] + slack), "a sum and a number of the same records")
+            yield number
 
 
 def _check_attribute_sums(measured: Noisy, plan: PublicPlan, *, any_number: bool) -> None:

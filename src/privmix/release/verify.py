@@ -37,7 +37,14 @@ from privmix.privacy.accounting import (
 from privmix.privacy.ledger import from_rows, to_rows
 from privmix.release import card, page, second_accountant, signing, summary, synthetic
 from privmix.release.closed_files import check_regular, is_same_file, open_parquet, read_text
-from privmix.release.derived_values import Derived, check_labels, check_mixture, check_notes, check_shares
+from privmix.release.derived_values import (
+    Derived,
+    check_labels,
+    check_mixture,
+    check_notes,
+    check_shares,
+    check_statistics,
+)
 from privmix.release.folder import (
     CARD,
     CHECKSUMS,
@@ -168,6 +175,7 @@ def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
     derived = check_mixture(model, plan)
     check_shares(model, plan)
     check_labels(model, plan)
+    check_statistics(model, plan)
     check_notes(model, plan)
     _check_synthetic(folder, model)
     if model.local:
@@ -474,6 +482,11 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
         )
     if model.labels is not None:
         found.insert(6, "The limits of the censored labels follow from the transcript.")
+    if model.statistics:
+        found.insert(
+            6,
+            "The statistics, their intervals and their accuracies follow from the transcript, up to their last digit.",
+        )
     if derived == "mixture":
         found.insert(6, "The mixture follows from the transcript, up to six digits.")
     elif derived == "weights":

@@ -17,6 +17,7 @@ KINDS = {
     "laplace": "Laplace noise",
     "randomized_response": "Randomized response",
     "selection": "Private choice",
+    "noisy_maximum": "Largest of noisy counts",
     "record_count": "Laplace noise on the number of records",
     "decomposition": "Shape of a private tree",
     "planar_laplace": "Planar Laplace noise",

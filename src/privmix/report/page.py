@@ -23,6 +23,7 @@ from privmix.report.sections import (
     models,
     nearby,
     proportions,
+    statistics,
     usefulness,
 )
 from privmix.report.sections import results as results_section
@@ -42,6 +43,7 @@ def build(
         "models": models.build(run, results),
         "usefulness": usefulness.build(run, results),
         "groups": groups.build(run, results),
+        "statistics": statistics.build(run),
         "attack": attack.build(run, results),
         "audit": audit.build(run),
         "nearby": nearby.build(run, results),

@@ -16,9 +16,11 @@ from privmix.artefacts.model import ModelFile
 from privmix.artefacts.naive import NaiveFile
 from privmix.artefacts.privacy_statement import Trust, holds_anywhere, randomises_records
 from privmix.artefacts.scores import ScoresInfo
+from privmix.artefacts.statistics import Statistic, StatisticRequest
 from privmix.catalog.entry import Entry
 from privmix.evaluate.groupings import HeldOutGroups
 from privmix.report.provenance import Provenance
+from privmix.report.true_numbers import NumberKey, true_numbers, true_statistics
 from privmix.settings import Settings
 
 SHOWN_POINTS = 5000
@@ -103,6 +105,8 @@ class Material:
     cloud: np.ndarray  # (n, d) training records in original units
     places: np.ndarray  # (m, d) places of the isolated people in original units
     shares: Mapping[tuple[str, str], float]  # (attribute, value) -> true share of training records or people
+    numbers: Mapping[NumberKey, float]  # true numbers of the training records; empty if sensitive
+    statistics: Mapping[StatisticRequest, Statistic]  # true values of what is published; empty if sensitive
 
     @property
     def domain(self) -> Domain:
@@ -115,13 +119,18 @@ class Material:
         return self.domain.visibility != "sensitive"
 
 
-def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
-    """Sample records, and return them with the isolated places and true shares; nothing if the data is sensitive."""
+def sample_material(
+    clean: CleanData, rng: np.random.Generator, requests: Sequence[StatisticRequest] = ()
+) -> Material:
+    """Sample records, and return them with the isolated places and true numbers; nothing if the data is sensitive.
+
+    `requests` are the statistics that are published beside the models.
+    """
     domain = clean.info.domain
     protects_people = domain.unit == "person" or len(np.unique(clean.person)) == len(clean.person)
     if domain.visibility == "sensitive":
         nothing = np.empty((0, len(domain.axes)))
-        return Material(clean.info, protects_people, None, nothing, nothing, {})
+        return Material(clean.info, protects_people, None, nothing, nothing, {}, {}, {})
     complete = ~domain.absent(clean.codes, len(clean.points)).any(axis=1)
     rows = np.flatnonzero(clean.train & complete)
     if len(rows) > SHOWN_POINTS:
@@ -143,6 +152,8 @@ def sample_material(clean: CleanData, rng: np.random.Generator) -> Material:
         cloud=domain.denormalise(clean.points[rows]),
         places=domain.denormalise(clean.points[clean.isolated_rows]),
         shares=shares,
+        numbers=true_numbers(clean),
+        statistics=true_statistics(clean, requests),
     )
 
 

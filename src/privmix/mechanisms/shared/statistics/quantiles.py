@@ -1,0 +1,59 @@
+"""Private quantiles: the exponential mechanism over public cells (Smith 2011), and paid brackets for the interval.
+
+Let L(c) be the number of values in cells before c, R(c) the number up to c, and n = R(last) the number of values, all
+of which may be private. The data's own quantile is the smallest value x with at least qn values ≤ x. Its cell c* is the
+first with R ≥ qn. A cell is scored by the distance of qn + w from its ranks [L, R]:
+
+    u_w(c) = -max(0, L - qn - w, qn + w - R),    Δ = m max(q, 1 - q), or m when replacing (`sensitivity.rank_distance`)
+
+The quantile is drawn with w = 0, and the ends of its interval with -w and +w. There is one more option on each side:
+before the first cell with ranks (-∞, 0], and after the last with ranks [n, ∞). They stand for the public bounds, and
+move by no more. The ranks of all options cover the line, so some option has the score 0.
+
+Coverage, for every dataset: a cell after c* has L ≥ R(c*) ≥ qn, so u_-w ≤ -w. The exponential mechanism draws one of
+at most C such cells with probability at most C exp(-εw/2Δ). With w = (2Δ/ε) ln(C / 0.025) this is at most 0.025. A cell
+before c* has R < qn, so u_+w ≤ -w, and the same holds at the other end. Both ends are right with probability 0.95 at
+least; more for most data, because few cells have a score near -w.
+
+q and w are whole multiples of 2^-20, so scores are exact in double precision for fewer than 2^32 records.
+"""
+
+import math
+
+import numpy as np
+
+from privmix.privacy.exact import STEP
+from privmix.privacy.sensitivity import Neighbours, rank_distance
+
+FAILURE = 0.05  # of both ends together
+PARTS = (0.5, 0.25, 0.25)  # of ε: for the quantile, and for the lower and the upper end of its interval
+ENDS = ("", ", lower end", ", upper end")
+
+
+def rounded(q: float) -> float:
+    """Return q in whole steps of 2^-20."""
+    return round(q / STEP) * STEP
+
+
+def reach(neighbours: Neighbours, q: float) -> float:
+    """Return the sensitivity of the scores."""
+    return rank_distance(neighbours, rounded(q))
+
+
+def bracket_width(neighbours: Neighbours, q: float, epsilon: float, cells: int) -> float:
+    """Return w, the distance in ranks at which an end of the interval aims. `epsilon`: of one end."""
+    w = 2 * reach(neighbours, q) / epsilon * math.log(cells / (FAILURE / 2))
+    return math.ceil(w / STEP) * STEP
+
+
+def scores(counts: np.ndarray, q: float, offset: float) -> np.ndarray:
+    """Return the score of each option, (C + 2,): the public lower bound, the cells, and the public upper bound.
+
+    `offset`: w for the upper end, -w for the lower, 0 for the quantile itself, which is drawn among the cells only.
+    """
+    upto = np.cumsum(counts).astype(np.float64)
+    before = upto - counts
+    target = rounded(q) * upto[-1] + offset
+    inner = -np.maximum(0.0, np.maximum(before - target, target - upto))
+    outer = (-np.inf, -np.inf) if offset == 0 else (-max(0.0, target), -max(0.0, upto[-1] - target))
+    return np.array([outer[0], *inner, outer[1]])
