@@ -81,11 +81,12 @@ def _fit_then_measure(
     mechanism: Mechanism, view: Records | Reports, spec: Spec, budget: Budget, rng: Randomness
 ) -> Release:
     """Fit the mixture and its attributes, then measure the statistics of all records with their own part."""
+    if not spec.statistics:
+        return _fit_then_count(mechanism, view, spec, budget, rng)
     plan, neighbours = statistics_budget.make_plan(mechanism, spec, budget), mechanism.relation(spec)
     if plan is None:
         release = _fit_then_count(mechanism, view, spec, budget, rng)
-        remark = [statistics_budget.no_statistics_note(mechanism)] if spec.statistics else []
-        return replace(release, notes=[*release.notes, *remark])
+        return replace(release, notes=[*release.notes, statistics_budget.no_statistics_note(mechanism)])
     assert isinstance(view, Records), "reports are spent on their answers"
     release, ledger = _fit_then_count(mechanism, view, spec, plan.left, rng), Ledger()
     measured = measurement.measure(view, plan, spec, neighbours, rng.noise, ledger)

@@ -113,7 +113,7 @@ def score_model(
     shares as well.
     """
     values: list[Score] = []
-    densities = ReplicateDensities()
+    densities = ReplicateDensities() if groups or clean.info.domain.attributes else None
     curve: list[tuple[float, float]] = []
     held_out = int((~clean.train).sum())
     notes = [
@@ -145,7 +145,8 @@ def score_model(
         if fitted.labels is not None:
             found |= score_labels(fitted.labels, attacked.gaussians, clean)
         curve = curve or roc_curve(members_joint, others_joint)
-        densities.add(attacked, members_joint, others_joint, others)
+        if densities is not None:
+            densities.add(attacked, members_joint, others_joint, others)
         values += [Score(fitted.replicate, *each) for each in found.items()]
     if model.models:
         first, attacked = model.models[0], stored_model(model.models[0])
@@ -162,7 +163,7 @@ def score_model(
                 notes.append(shares.TOO_FEW)
         if not len(clean.isolated_rows):
             notes.append(worst_record.NO_ISOLATED_PERSON)
-    by_group = score_groups(densities, clean, groups, outcome)
+    by_group = None if densities is None else score_groups(densities, clean, groups, outcome)
     if by_group is not None:
         numbers = [fitted.replicate for fitted in model.models]
         secret = clean.info.domain.visibility == "sensitive"
