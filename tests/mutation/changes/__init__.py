@@ -18,6 +18,7 @@ from changes import (
     release,
     report,
     stages,
+    statistics,
     tree_responses,
 )
 
@@ -36,4 +37,5 @@ CHANGES = (
     *report.CHANGES,
     *stages.CHANGES,
     *artefacts.CHANGES,
+    *statistics.CHANGES,
 )
