@@ -21,6 +21,7 @@ from privmix.report.sections import (
     models,
     nearby,
     proportions,
+    published,
     usefulness,
 )
 from privmix.report.sections import results as results_section
@@ -44,6 +45,7 @@ def build(
         "nearby": nearby.build(run, results),
         "ledger": ledger.build(run),
         "proportions": proportions.build(run),
+        "published": published.build(run),
         "results": results_section.build(run, results, csv, parquet),
         "data": data.build(run),
         "run": run_section.build(run),
