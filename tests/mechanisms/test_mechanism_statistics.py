@@ -17,6 +17,7 @@ from privmix.artefacts.domain import Attribute
 from privmix.artefacts.statistics import StatisticRequest
 from privmix.audit import replay
 from privmix.audit.crafted_worlds import crafted_pairs
+from privmix.audit.game import play_game
 from privmix.mechanisms import registry
 from privmix.mechanisms import run as mechanism_run
 from privmix.mechanisms.base import Records, Spec, exact_randomness, seeded_randomness
@@ -315,7 +316,7 @@ def coverage(spec, records, budget, noise, mechanism, runs=RUNS):
 def test_intervals_of_counts_and_means_cover_as_often_as_they_say(relation, unit, held, method, blanks):
     requests = [DOGS, MEAN]
     spec = make_spec(*requests, relation=relation, unit=unit, held=held, blanks=blanks)
-    records = make_records(spec, clusters(300))
+    records = make_records(spec, clusters(300) * [0.3, 1.0] + [0.45, 0.0])  # far from the middle of the box
     noise = seeded_randomness(12, relation, unit, method, blanks).noise
     counts, means = coverage(spec, records, Budget(2.0, 1e-6), noise, make_mechanism(method))
     assert 0.94 <= counts <= 0.965
@@ -512,28 +513,49 @@ def test_the_largest_error_of_ten_thousand_names_on_the_lattice():
     assert abs(within.mean() - 0.95) <= 0.02
 
 
+ON_A_MAP = (
+    COUNT,
+    StatisticRequest(kind="count", column="answer", value="yes"),
+    StatisticRequest(kind="mean", column="latitude"),
+    StatisticRequest(kind="mean", column="longitude"),
+    StatisticRequest(kind="quantile", column="latitude", q=0.5),
+    StatisticRequest(kind="histogram", column="longitude", bins=4),
+    StatisticRequest(kind="top", column="answer", by="exponential"),
+    StatisticRequest(kind="top", column="answer", by="noisy_max"),
+)
+
+
+def worlds_with_statistics(mechanism, unit, relation):
+    """Return the crafted worlds of an audit, whose records may lack a coordinate, with statistics of each kind."""
+    return [
+        replace(pair, spec=replace(pair.spec, statistics=ON_A_MAP, statistics_share=0.5))
+        for pair in crafted_pairs(mechanism, unit, relation, blanks=True)
+    ]
+
+
 @pytest.mark.parametrize("unit", ["record", "person"])
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("method", ["noisy_grid", "noisy_moments"])
 def test_the_replay_finds_nothing_in_the_statistics(unit, relation, method):
     mechanism, budget = make_mechanism(method), Budget(1.0, 1e-6)
-    asked = (
-        COUNT,
-        StatisticRequest(kind="count", column="answer", value="yes"),
-        StatisticRequest(kind="mean", column="latitude"),
-        StatisticRequest(kind="mean", column="longitude"),
-        StatisticRequest(kind="quantile", column="latitude", q=0.5),
-        StatisticRequest(kind="histogram", column="longitude", bins=4),
-        StatisticRequest(kind="top", column="answer", by="exponential"),
-        StatisticRequest(kind="top", column="answer", by="noisy_max"),
-    )
-    pairs = [
-        replace(pair, spec=replace(pair.spec, statistics=asked, statistics_share=0.5))
-        for pair in crafted_pairs(mechanism, unit, relation, blanks=True)
-    ]
     found = replay.replay_audit(
-        mechanism, pairs, budget, lambda number: seeded_randomness(4, unit, relation, method, number)
+        mechanism,
+        worlds_with_statistics(mechanism, unit, relation),
+        budget,
+        lambda number: seeded_randomness(4, unit, relation, method, number),
     )
     assert found.findings == []
     assert found.used is not None
     assert found.used <= 1 + 1e-3
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_the_game_is_played_with_the_statistics_and_proves_no_more_than_the_claim(relation):
+    """At ε = 8 a game of 60 runs proves something; each bound is above the claim by chance with 5 % at most."""
+    mechanism, budget = make_mechanism("noisy_grid"), Budget(8.0, 0.0)
+    pairs = worlds_with_statistics(mechanism, "record", relation)
+    played = play_game(
+        mechanism, pairs, budget, lambda *purpose: seeded_randomness(5, relation, *purpose), 60
+    )
+    assert played.claim.epsilon == pytest.approx(8.0)
+    assert 0 < max(bound.lower for bound in played.bounds) <= 8.0

@@ -73,7 +73,8 @@ def test_card_and_page_show_each_statistic_with_its_accuracy(released, case):
     for text in ((released[case] / CARD).read_text(), (released[case] / PAGE).read_text()):
         for each in model.statistics:
             assert each.name in text or each.request.kind == "histogram"
-        assert "with 95 % probability within" in text
+        assert "With 95 % probability" in text
+        assert "within ± " in text
         assert " km" in text
         assert "records with dog = yes" in text
 

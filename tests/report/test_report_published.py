@@ -32,24 +32,24 @@ def made(kind, values, lower, upper, accuracy, **asked):
     [
         (
             made("mean", (81.2345,), (80.9,), (81.6,), 0.3655, column="weight"),
-            ("mean of weight", "81.23", "80.90 to 81.60", "with 95 % probability within ± 0.37"),
+            ("mean of weight", "81.23", "80.90 to 81.60", "within ± 0.37"),
         ),
         (
             made("quantile", (18300.0,), (18290.0,), (18320.0,), 20.0, column="seen", q=0.5),
             ("0.5-quantile of seen", "2020-02-08", "2020-01-29 to 2020-02-28",
-             f"with 95 % probability within ± 20{SPACE}days"),
+             f"within ± 20{SPACE}days"),
         ),
         (
             made("quantile", (1.0,), (0.0,), (2.0,), 1.0, column="pain", q=0.5),
-            ("0.5-quantile of pain", "some", "none to much", f"with 95 % probability within ± 1{SPACE}step"),
+            ("0.5-quantile of pain", "some", "none to much", f"within ± 1{SPACE}step"),
         ),
         (
             made("quantile", (4.0,), (2.0,), (7.0,), 3.0, column="visits", q=0.25),
-            ("0.25-quantile of visits", "4", "2 to 7", "with 95 % probability within ± 3"),
+            ("0.25-quantile of visits", "4", "2 to 7", "within ± 3"),
         ),
         (
             made("count", (1234.0,), (1200.0,), (1268.0,), 34.0, column="ward", value="a"),
-            ("records with ward = a", "1,234", "1,200 to 1,268", f"with 95 % probability within ± 34{SPACE}records"),
+            ("records with ward = a", "1,234", "1,200 to 1,268", f"within ± 34{SPACE}records"),
         ),
     ],
     ids=lambda each: each.request.kind if isinstance(each, Statistic) else "",
