@@ -33,6 +33,7 @@ from privmix.mechanisms.shared.statistics import budget as statistics_budget
 from privmix.mechanisms.shared.statistics import estimates, measurement, quantiles
 from privmix.mechanisms.shared.statistics.cells import quantile_cells
 from privmix.mixture.model import Mixture
+from privmix.privacy import selection
 from privmix.privacy.accounting import Budget, Claim, compose_ledgers, compose_run
 from privmix.privacy.accuracy import largest_laplace_bound
 from privmix.privacy.ledger import STATISTIC, Gaussian, Laplace, Ledger, NoisyMaximum, PureEvent, Selection
@@ -356,6 +357,29 @@ def test_intervals_of_quantiles_cover_at_least_as_often_as_they_say(relation, un
     noise = exact_randomness().noise if lattice else seeded_randomness(13, relation, unit).noise
     found = coverage(spec, records, Budget(4.0, 0.0), noise, make_mechanism("noisy_tree"), 300)
     assert (found >= 0.94).all(), found
+
+
+@pytest.mark.parametrize("q", [0.1, 0.5])
+def test_a_wrong_end_of_a_quantile_is_less_likely_than_stated_for_every_dataset(q):
+    """The exact probability that an end is on the wrong side, for small datasets of all forms."""
+    neighbours, epsilon, cells = make_spec().neighbours, 2.0, 12
+    rng = np.random.default_rng(4)
+    shapes = [np.zeros(cells, int), np.eye(cells, dtype=int)[3] * 40, np.full(cells, 4)]
+    shapes += [rng.integers(0, 12, cells) * (rng.random(cells) < 0.5) for _ in range(60)]
+    worst = 0.0
+    for counts in shapes:
+        if not counts.sum():
+            continue
+        own = 1 + int(np.argmax(np.cumsum(counts) >= quantiles.rounded(q) * counts.sum()))  # its option
+        w = quantiles.bracket_width(neighbours, q, epsilon, cells)
+        for sign, wrong in ((-1, slice(own + 1, None)), (1, slice(0, own))):
+            law = selection.probabilities(
+                quantiles.scores(counts, q, sign * w),
+                sensitivity=quantiles.reach(neighbours, q),
+                epsilon=epsilon,
+            )
+            worst = max(worst, float(law[wrong].sum()))
+    assert 0 < worst <= quantiles.FAILURE / 2
 
 
 DEGENERATE = {

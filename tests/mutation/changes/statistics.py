@@ -79,7 +79,7 @@ CHANGES = (
     change(
         "brackets of a quantile not paid for",
         COST,
-        (STATISTICS_QUANTILES, "PARTS = (0.5, 0.25, 0.25)", "PARTS = (1.0, 0.25, 0.25)"),
+        (STATISTICS_QUANTILES, "PARTS = (0.25, 0.375, 0.375)", "PARTS = (1.0, 0.375, 0.375)"),
     ),
     change(
         "choices left out of the share of a Gaussian mechanism",
@@ -89,6 +89,11 @@ CHANGES = (
             "spent = (choices if gaussian else choices + numbers)",
             "spent = (0 if gaussian else choices + numbers)",
         ),
+    ),
+    change(
+        "brackets of a quantile aim at half their distance",
+        f"{OF_STATISTICS}::test_a_wrong_end_of_a_quantile_is_less_likely_than_stated_for_every_dataset",
+        (STATISTICS_QUANTILES, "w = 2 * reach(", "w = reach("),
     ),
     change(
         "noise of the count left out of the interval of a mean",
