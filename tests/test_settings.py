@@ -99,3 +99,38 @@ def test_a_mechanism_set_to_null_may_still_be_a_target_of_attacks():
     assert (
         load_settings(GOOD | {"mechanisms": mechanisms, "evaluation": attacked}).shadows_for("m", 1.0) == 12
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"mean": "age"}, "give a list of statistics"),
+        ([{"meen": "age"}], "unknown key 'meen'; did you mean 'mean'"),
+        ([{"mean": "age", "count": "all"}], "this one has count and mean"),
+        ([{"q": 0.5}], "this one has none"),
+        ([{"quantile": "age"}], "write `q: 0.5` for the median"),
+        ([{"quantile": "age", "q": 1.0}], "statistic 1: q = 1.0: input should be less than 1"),
+        ([{"mean": "age"}, {"top": "town"}], "statistic 2: `by` is missing"),
+        ([{"top": "town", "by": "laplace"}], "by = 'laplace'"),
+        ([{"mean": "age", "bins": 3}], "bins is a setting of histogram, not of mean"),
+        ([{"count": {"a": 1, "b": 2}}], "one column and one value"),
+        ([{"histogram": "age", "bins": 0}], "bins = 0"),
+        ({"elsewhere": [{"mean": "age"}]}, "statistics names 'elsewhere', which is not in datasets"),
+    ],
+    ids=str,
+)
+def test_a_wrong_statistic_is_named(asked, said):
+    with pytest.raises(UserError) as error:
+        load_settings({**GOOD, "statistics": asked})
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_statistics_are_for_all_datasets_or_for_each():
+    name = GOOD["datasets"][0]
+    every = load_settings({**GOOD, "statistics": [{"mean": "age"}]})
+    own = load_settings({**GOOD, "statistics": {name: [{"mean": "age"}]}})
+    assert every.statistics_for(name) == own.statistics_for(name)
+    assert every.statistics_for(name)[0].kind == "mean"
+    assert own.statistics_for("another") == ()
+    assert load_settings(GOOD).statistics_for(name) == ()

@@ -10,9 +10,11 @@ import pytest
 import yaml
 from making import make_spec
 
+from privmix.artefacts.domain import Attribute
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms import registry
 from privmix.mechanisms.base import Records, seeded_randomness
+from privmix.mechanisms.shared.statistics.requests import read_requests
 from privmix.pipeline.plan import RunPlan, make_plan
 from privmix.pipeline.results import list_left_out
 from privmix.privacy.accounting import Budget
@@ -143,3 +145,52 @@ def test_a_dataset_without_coordinates_has_jobs_of_mechanisms_that_need_none(def
     del mechanisms["non_private"], mechanisms["noisy_grid"]
     with pytest.raises(UserError, match=r"survey, which has attributes but no coordinates; add `noisy_grid`"):
         make_plan(config)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"mean": "latt"}, "no coordinate or attribute 'latt'; did you mean 'lat'"),
+        ({"mean": "race"}, "'race' is a category and has no mean; ask for `histogram: race`"),
+        ({"quantile": "race", "q": 0.5}, "has no quantile"),
+        ({"quantile": "lat", "q": 0.0001}, "must lie between 0.000977 and 0.999"),
+        ({"histogram": "lat"}, "needs public bins"),
+        ({"histogram": "race", "bins": 3}, "each value has its own count; remove `bins`"),
+        ({"histogram": "lat", "bins": 20_000}, "must lie between 1 and 10,000"),
+        ({"top": "lat", "by": "exponential"}, "is a number"),
+        ({"count": {"race": "Martian"}}, "has no value 'Martian'; its public values are Asian, Black"),
+        ({"count": {"lat": 45}}, "is a number"),
+    ],
+    ids=str,
+)
+def test_a_statistic_that_a_dataset_cannot_have_is_refused_at_once(default, asked, said):
+    with pytest.raises(UserError) as error:
+        make_plan(default | {"statistics": {"mpls_stops": [asked]}})
+    assert said in str(error.value)
+    assert "statistics of mpls_stops" in str(error.value)
+
+
+def test_statistics_of_a_plan_are_those_of_its_dataset(default):
+    asked = [{"count": "all"}, {"mean": "lat"}, {"histogram": "race"}]
+    planned = make_plan(default | {"statistics": {"mpls_stops": asked}})
+    assert [each.name for each in planned.statistics("mpls_stops")] == [
+        "number of records",
+        "mean of lat",
+        "histogram of race",
+    ]
+    assert planned.statistics("checkins") == ()
+    with pytest.raises(UserError, match="mean of lat is listed twice"):
+        make_plan(default | {"statistics": {"mpls_stops": [*asked, {"mean": "lat"}]}})
+    with pytest.raises(UserError, match="101 statistics are too many"):
+        make_plan(default | {"statistics": {"mpls_stops": [{"count": "all"}] * 101}})
+
+
+def test_yaml_spellings_of_a_value_mean_the_listed_value():
+    attributes = (
+        Attribute(name="smoker", description="", values=("false", "true"), boolean=True),
+        Attribute(name="dog", description="", values=("no", "yes")),
+        Attribute(name="size", description="", values=("1", "2")),
+    )
+    asked = [{"count": {"smoker": True}}, {"count": {"dog": True}}, {"count": {"size": 2}}]
+    found = read_requests(asked, (), attributes, "here")
+    assert [each.value for each in found] == ["true", "yes", "2"]

@@ -15,9 +15,10 @@ from scipy import stats
 
 from privmix.errors import UserError
 from privmix.privacy.accounting import account
-from privmix.privacy.ledger import Ledger, Selection, from_rows, to_rows
+from privmix.privacy.ledger import Ledger, NoisyMaximum, Selection, from_rows, to_rows
 from privmix.privacy.noise import SeededNoise, stream
-from privmix.privacy.selection import exponential, probabilities, report_noisy_max
+from privmix.privacy.noise_distributions import LaplaceMaximum
+from privmix.privacy.selection import exponential, laplace_noisy_max, probabilities, report_noisy_max
 
 ALPHA, DRAWS = 1e-6, 20_000
 SCORES = np.array([3.0, 0.0, 2.5, -np.inf, -1.0, 1.0])
@@ -184,3 +185,70 @@ def test_choices_add_up_and_survive_a_file():
     assert account(events, 1e-6, "linear").delta == 0.0
     assert account(events, 1e-6, "exact").epsilon <= 1.0
     assert from_rows(to_rows(events)) == events
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.3, 2.0, 15.0, 60.0, 1e6])
+@pytest.mark.parametrize("scale", [0.5, 20.0])
+def test_a_noisy_maximum_of_two_scores_has_the_probability_of_a_difference_of_laplace_numbers(gap, scale):
+    """P(X - Y > g) = (1 + g/2) e^(-g) / 2 for standard Laplace numbers."""
+    law = LaplaceMaximum(scale).probabilities(np.array([gap * scale, 0.0]) + 100)
+    assert law[1] == pytest.approx((1 + gap / 2) * math.exp(-gap) / 2, rel=1e-9, abs=1e-18)
+    assert law.sum() == pytest.approx(1)
+
+
+def test_a_noisy_maximum_of_many_scores_has_the_probabilities_of_an_independent_integral():
+    scores = np.array([3.0, 3.0, 1.0, 0.0, -2.5, 2.9])
+    x = np.linspace(-60, 60, 2_400_001)
+    below = stats.laplace.cdf(x[:, None] - scores)
+    each = [
+        np.trapezoid(stats.laplace.pdf(x - own) * np.delete(below, number, axis=1).prod(axis=1), x)
+        for number, own in enumerate(scores)
+    ]
+    assert LaplaceMaximum(1.0).probabilities(scores) == pytest.approx(np.array(each), rel=1e-7)
+
+
+@pytest.mark.parametrize(("relation", "factor"), [("add_remove", 1), ("replace_one", 2)])
+def test_no_neighbour_changes_a_probability_of_a_noisy_maximum_by_more_than_epsilon(relation, factor):
+    """All datasets of up to four records in three cells. The audit's distance covers the true loss, up to epsilon."""
+    epsilon, worst = 1.3, 0.0
+    law = LaplaceMaximum(factor / epsilon)
+    for counts in itertools.product(range(5), repeat=3):
+        before = law.probabilities(np.array(counts, dtype=float))
+        for gain, loss in itertools.permutations(range(3), 2):
+            change = np.zeros(3)
+            change[gain] += 1
+            if relation == "replace_one":
+                change[loss] -= 1
+            after = law.probabilities(counts + change)
+            moved = float(np.abs(np.log(after / before)).max())
+            distance = law.distance(0, np.array(counts, dtype=float), counts + change)
+            assert moved <= distance + 1e-9
+            assert distance == pytest.approx(epsilon)
+            worst = max(worst, moved)
+    assert 0.5 * epsilon < worst
+
+
+@pytest.mark.parametrize("monotonic", [False, True])
+def test_a_noisy_maximum_draws_with_the_stated_scale_and_no_other(monotonic):
+    scores, ledger, source = (
+        SCORES[np.isfinite(SCORES)],
+        Ledger(),
+        SeededNoise(stream(3, "laplace", monotonic)),
+    )
+    arguments = {"sensitivity": 2.0, "epsilon": 1.5, "monotonic": monotonic}
+    chosen = [
+        laplace_noisy_max(scores, source=source, ledger=ledger, label="k", **arguments) for _ in range(DRAWS)
+    ]
+    frequencies = np.bincount(chosen, minlength=len(scores))
+
+    def p_value(factor):
+        scale = factor * 2.0 * (1 if monotonic else 2) / 1.5
+        return stats.chisquare(frequencies, DRAWS * LaplaceMaximum(scale).probabilities(scores)).pvalue
+
+    assert p_value(1.0) > ALPHA
+    assert p_value(2 / 3) < ALPHA
+    assert p_value(3 / 2) < ALPHA
+    assert ledger.events == [NoisyMaximum("k", 1.5)] * DRAWS
+    assert from_rows(to_rows(ledger.events[:2])) == ledger.events[:2]
+    with pytest.raises(UserError, match="one finite score"):
+        laplace_noisy_max([np.nan], source=source, ledger=ledger, label="k", **arguments)

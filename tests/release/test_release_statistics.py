@@ -73,7 +73,8 @@ def test_card_and_page_show_each_statistic_with_its_accuracy(released, case):
     for text in ((released[case] / CARD).read_text(), (released[case] / PAGE).read_text()):
         for each in model.statistics:
             assert each.name in text or each.request.kind == "histogram"
-        assert "with 95 % probability within" in text
+        assert "With 95 % probability" in text
+        assert "within ± " in text
         assert " km" in text
         assert "records with dog = yes" in text
 
@@ -206,3 +207,26 @@ def test_a_release_of_a_local_mechanism_cannot_gain_statistics(released, tmp_pat
     forged = forge(released["public", "response"], tmp_path, lambda model: model.update(statistics=own))
     with pytest.raises(UserError, match="statistics do not follow"):
         verify.verify(forged)
+
+
+def test_a_paid_choice_of_components_comes_before_the_statistics(park):
+    """Their share is of the budget that the choice leaves; verify knows the whole ledger."""
+    park.write(
+        config={
+            "statistics": ASKED,
+            "components": "auto",
+            "component_choice": {"candidates": [1, 2]},
+            "mechanisms": {
+                "em": {"method": "dp_em", "noise": "ggg", "composition": "exact", "iterations": 2}
+            },
+        }
+    )
+    model = read_release(park.release("em", 1.0, "--synthetic", "20", out="em"))
+    labels = [row["label"] for row in model.privacy.ledger]
+    assert labels[0] == "number of Gaussians"
+    assert labels[-1].startswith(STATISTIC)
+    choices = [row["epsilon"] for row in model.privacy.ledger if row["label"].startswith(f"{STATISTIC}most")]
+    assert (
+        choices == [pytest.approx(0.9 * 0.1 / 7)] * 2
+    )  # of ε = 1: 0.9 is left, and seven statistics cost something
+    assert model.privacy.epsilon == pytest.approx(1.0, rel=1e-6)

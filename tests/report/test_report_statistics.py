@@ -201,7 +201,7 @@ def test_published_statistics_stand_beside_their_true_values(run):
     assert exact[MEAN].values[0] == pytest.approx(domain.denormalise(clean.points)[:, 0].mean())
     shown = replace(material, statistics=exact)
     one = with_statistics(replace(run, materials={**run.materials, "checkins": shown}), "checkins", found)
-    rows = statistics.dataset_statistics(one, "checkins").published.rows
+    rows = statistics.dataset_statistics(one, "checkins").published[0].rows
     assert [row.truth for row in rows[1:]] == ["3", "1", "no"]
     assert [row.line.value for row in rows[1:]] == ["5", "7", "yes"]
     assert float(rows[0].truth.split()[0]) == pytest.approx(exact[MEAN].values[0], abs=0.01)
@@ -211,8 +211,17 @@ def test_published_statistics_of_sensitive_data_have_no_true_value(run):
     shown = statistics.dataset_statistics(
         with_statistics(run, "secret", [published(MEAN)]), "secret"
     ).published
-    assert [row.truth for row in shown.rows] == [None]
+    assert {row.truth for table in shown for row in table.rows} == {None}
+
+
+def test_the_reference_budget_is_in_view_and_all_others_follow(run):
+    shown = statistics.dataset_statistics(
+        with_statistics(run, "checkins", [published(MEAN)]), "checkins"
+    ).published
+    assert shown[0].epsilon == run.reference_epsilon
+    made = [(each.mechanism, each.epsilon) for each in run.of("checkins") if each.private and each.model]
+    assert sorted((table.mechanism, table.epsilon) for table in shown) == sorted(made)
 
 
 def test_without_statistics_no_table_of_them_is_shown(run):
-    assert statistics.dataset_statistics(run, "survey").published is None
+    assert statistics.dataset_statistics(run, "survey").published == ()

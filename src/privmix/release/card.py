@@ -25,7 +25,7 @@ from privmix.release.folder import (
     ReleasedModel,
 )
 from privmix.report import statistics
-from privmix.report.format import TRUST, count, listing, neighbours, odds, plain
+from privmix.report.format import TRUST, count, listing, neighbours, odds, percent, plain
 from privmix.report.ledger import claim, group, theorem
 
 HEADING = "Privacy. "  # start of the privacy argument in the docstring of a module
@@ -107,7 +107,7 @@ def _statistics(model: ReleasedModel) -> CardSection:
     return CardSection(
         "Statistics",
         (
-            f"Measured beside the model from the same budget: {plain(share)} of it pays for all statistics together, "
+            f"Measured beside the model from the same budget: {percent(share)} of it pays for all statistics together, "
             "and the ledger lists each. They do not depend on the model.",
             "An interval covers the number of the data itself with 95 % probability over the noise. It says nothing "
             "about a larger population.",

@@ -33,9 +33,9 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
     ]
     if model.statistics:
         shown = statistics.lines(model.statistics, model.domain)
-        said = [f"{line.name} {line.value} ({line.accuracy or 'as above'})" for line in shown[:FEW_LINES]]
+        said = [f"{line.name} {line.value} ({line.accuracy or 'as before'})" for line in shown[:FEW_LINES]]
         rest = [f"and {len(shown) - FEW_LINES} more"] if len(shown) > FEW_LINES else []
-        facts.append(("Statistics", "; ".join([*said, *rest])))
+        facts.append(("Statistics", f"with 95 % probability: {'; '.join([*said, *rest])}"))
     if model.synthetic.left_out:
         facts.append(
             ("Left out", f"{listing(model.synthetic.left_out)}: the release holds nothing about this")

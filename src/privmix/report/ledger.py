@@ -8,6 +8,7 @@ from typing import Any
 from privmix.artefacts.model import ModelFile
 from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.privacy.accounting import ATTRIBUTE_COUNTS
+from privmix.privacy.ledger import STATISTIC
 from privmix.report.format import distance, listing, plain, three_digits
 
 ANSWER = "a_"  # label prefix of randomized response about an attribute
@@ -59,12 +60,15 @@ def theorem(privacy: PrivacyStatement) -> str | None:
     words = THEOREMS.get(privacy.accountant)
     if words is None:
         return None
-    if any(row["kind"] == "selection" for row in privacy.ledger):
+    own = [row for row in privacy.ledger if not row["label"].startswith(STATISTIC)]
+    if any(row["kind"] == "selection" for row in own):
         words += " The ε of the private choice is added."
-    kinds = {row["kind"] for row in privacy.ledger}
+    kinds = {row["kind"] for row in own}
     tables = [row for row in privacy.ledger if row["label"] == ATTRIBUTE_COUNTS]
     if tables and (privacy.accountant != "exact" or kinds != {"gaussian"}):
         words += " The cost of the attribute counts is added."
+    if any(row["kind"] != "gaussian" for row in privacy.ledger if row["label"].startswith(STATISTIC)):
+        words += " The ε of the statistics is added."
     return words
 
 

@@ -8,10 +8,10 @@ from privmix.artefacts.domain import Axis, Domain
 from privmix.artefacts.statistics import Statistic
 from privmix.clean.normalisation import BLANK, format_value
 from privmix.mechanisms.shared.statistics.cells import AxisCells, equal_cells, find_attribute, find_axis
-from privmix.report.format import count
+from privmix.report.format import MINUS, count
 
 MOST_CELLS = 30  # of a histogram in a text; the model file has all of them
-HEAD = ("Statistic", "Value", "95 % interval", "Accuracy")
+HEAD = ("Statistic", "Value", "95 % interval", "With 95 % probability")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _lines_of(statistic: Statistic, domain: Domain) -> list[StatisticLine]:
                 statistic.name,
                 statistic.chosen or "",
                 "–",
-                f"with 95 % probability within {apart} of the largest count",
+                f"within {apart} of the largest count",
             )
         ]
     if request.kind == "histogram":
@@ -61,7 +61,7 @@ def _lines_of(statistic: Statistic, domain: Domain) -> list[StatisticLine]:
 
 def accuracy_of_count(distance: float) -> str:
     """Describe the accuracy of a count."""
-    return f"with 95 % probability within ± {count(math.ceil(distance), 'record')}"
+    return f"within ± {count(math.ceil(distance), 'record')}"
 
 
 def _number_line(name: str, statistic: Statistic, cell: int, accuracy: str) -> StatisticLine:
@@ -121,12 +121,10 @@ def _axis_line(statistic: Statistic, axis: Axis) -> StatisticLine:
         )
     else:
         digits = decimals(far) if axis.kind == "number" or statistic.request.kind == "mean" else 0
-        shown = [f"{each:,.{digits}f}" for each in (value, lower, upper)]
+        shown = [f"{each:,.{digits}f}".replace("-", MINUS) for each in (value, lower, upper)]
         within = f"{math.ceil(far * 10**digits * (1 - 1e-9)) / 10**digits:,.{digits}f}{unit}"
         shown[0] += unit
-    return StatisticLine(
-        statistic.name, shown[0], f"{shown[1]} to {shown[2]}", f"with 95 % probability within ± {within}"
-    )
+    return StatisticLine(statistic.name, shown[0], f"{shown[1]} to {shown[2]}", f"within ± {within}")
 
 
 def decimals(accuracy: float) -> int:

@@ -19,6 +19,7 @@ from changes import (
     release,
     report,
     stages,
+    statistics,
     tree_responses,
 )
 
@@ -38,4 +39,5 @@ CHANGES = (
     *report.CHANGES,
     *stages.CHANGES,
     *artefacts.CHANGES,
+    *statistics.CHANGES,
 )

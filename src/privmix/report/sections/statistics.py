@@ -1,11 +1,13 @@
 """The statistics section: what each ε costs in the data's own units, for means, shares and counts."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from privmix.artefacts.domain import Attribute, Axis, Domain
+from privmix.artefacts.model import ModelFile
 from privmix.attacks.membership.worst_record import EARTH_RADIUS_KM
 from privmix.privacy.noise import SeededNoise, stream
 from privmix.privacy.noisy_numbers import Count, CountTable, Mean, NoisyNumber
@@ -62,7 +64,7 @@ class DatasetStatistics:
     others: tuple[ErrorRow, ...]
     blanks: tuple[str, ...]  # columns that not every record has
     pictures: tuple[Picture, ...]
-    published: Published | None  # None if no statistics were asked for
+    published: tuple[Published, ...]  # the first is in view, the others in a fold
     sensitive: bool
 
 
@@ -106,28 +108,29 @@ def dataset_statistics(run: RunResults, dataset: str) -> DatasetStatistics:
     )
 
 
-def _published(run: RunResults, dataset: str) -> Published | None:
-    """Return what the first private mechanism published at the reference ε, or at another ε if it has none there."""
-    having = [
-        (outcome, outcome.model)
+def _published(run: RunResults, dataset: str) -> tuple[Published, ...]:
+    """Return what private mechanisms published, in their first replicate: first at the reference ε, if there is one."""
+    tables = [
+        Published(outcome.mechanism, outcome.epsilon, tuple(_published_rows(run, dataset, outcome.model)))
         for outcome in run.of(dataset)
         if outcome.private and outcome.model and any(fitted.statistics for fitted in outcome.model.models)
     ]
-    if not having:
-        return None
-    outcome, model = next((pair for pair in having if pair[0].epsilon == run.reference_epsilon), having[0])
-    material, rows = run.materials[dataset], list[PublishedRow]()
+    first = next((table for table in tables if table.epsilon == run.reference_epsilon), None)
+    return tuple(tables) if first is None else (first, *(table for table in tables if table is not first))
+
+
+def _published_rows(run: RunResults, dataset: str, model: ModelFile) -> Iterator[PublishedRow]:
+    material = run.materials[dataset]
     for statistic in model.models[0].statistics:
         exact = material.statistics.get(statistic.request)
         shown = lines([statistic], material.domain)
         if exact is None:
-            rows.extend(PublishedRow(line, None) for line in shown)
+            yield from (PublishedRow(line, None) for line in shown)
             continue
         # The true value is written like the published one, with as many digits.
         alike = exact.model_copy(update={"accuracy": statistic.accuracy, "public": statistic.public})
         truths = lines([alike], material.domain)
-        rows.extend(PublishedRow(line, truth.value) for line, truth in zip(shown, truths, strict=True))
-    return Published(outcome.mechanism, outcome.epsilon, tuple(rows))
+        yield from (PublishedRow(line, truth.value) for line, truth in zip(shown, truths, strict=True))
 
 
 def neighbours(domain: Domain, *, complete: bool = True) -> Neighbours:

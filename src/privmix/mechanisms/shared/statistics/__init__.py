@@ -22,7 +22,7 @@ Measurements, for a unit of at most m records (`privacy.sensitivity`):
   noise is measured as one vector (`bounded_sum_and_number`).
 * histogram: all cells as one vector (`counts`). A record is in at most one cell.
 * quantile: the exponential mechanism over public cells (Smith 2011), three times: for the quantile and for the two ends
-  of its interval, with 1/2, 1/4 and 1/4 of its ε (`quantiles`).
+  of its interval, with 1/4, 3/8 and 3/8 of its ε (`quantiles`).
 * top: the exponential mechanism over the counts, or their maximum after Laplace noise. A count moves by at most m.
   Under add_remove all counts move the same way, so the scores are monotonic and need half the noise. Under replace_one
   one count falls while another rises. The count of the winner is not published.

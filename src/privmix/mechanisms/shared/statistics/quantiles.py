@@ -15,6 +15,10 @@ at most C such cells with probability at most C exp(-εw/2Δ). With w = (2Δ/ε)
 before c* has R < qn, so u_+w ≤ -w, and the same holds at the other end. Both ends are right with probability 0.95 at
 least; more for most data, because few cells have a score near -w.
 
+Parts of ε. An end is off by about w, that is ln(C / 0.025) = 12 times 2Δ/ε for 4096 cells, and the quantile by about 3
+times 2Δ/ε, where its error exceeds it with probability 0.05 if few cells are near. With b for each end and 1 - 2b for
+the quantile, 12/b + 3/(1 - 2b) is least at b = 0.37.
+
 q and w are whole multiples of 2^-20, so scores are exact in double precision for fewer than 2^32 records.
 """
 
@@ -26,7 +30,7 @@ from privmix.privacy.exact import STEP
 from privmix.privacy.sensitivity import Neighbours, rank_distance
 
 FAILURE = 0.05  # of both ends together
-PARTS = (0.5, 0.25, 0.25)  # of ε: for the quantile, and for the lower and the upper end of its interval
+PARTS = (0.25, 0.375, 0.375)  # of ε: for the quantile, and for the lower and the upper end of its interval
 ENDS = ("", ", lower end", ", upper end")
 
 
