@@ -297,6 +297,11 @@ class Mechanism:
         return 0.0
 
     @property
+    def needed_attribute(self) -> str | None:
+        """The attribute that a dataset must have for this mechanism, if there is one."""
+        return None
+
+    @property
     def only_gaussian(self) -> bool:
         """Whether all measurements are Gaussian and compose exactly, so that a budget stands for μ-GDP."""
         return False

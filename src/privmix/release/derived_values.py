@@ -37,7 +37,7 @@ from privmix.mechanisms.shared.joint_moments import (
     m_step,
     share_limits,
 )
-from privmix.mechanisms.shared.synopsis import SynopsisMechanism
+from privmix.mechanisms.shared.synopsis_mechanism import SynopsisMechanism
 from privmix.mixture import deviation
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.mixed_search import heavy_components
@@ -387,7 +387,11 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     elif isinstance(mechanism, PosteriorSample):
         yield from _posterior(mechanism, entries, spec, budget).notes()
     elif isinstance(mechanism, SynopsisMechanism):
-        yield from mechanism.replay(entries[0], spec, budget).notes(spec)
+        for_synopsis, for_groups = mechanism.split_groups(budget)
+        synopsis = mechanism.replay(entries[0], spec, for_synopsis)
+        yield from synopsis.notes(spec)
+        if mechanism.worst_of is not None:
+            yield from mechanism.replay_groups(entries[1]["groups"], synopsis, spec, for_groups).notes()
     elif isinstance(mechanism, TreeThenMoments):
         for_tree = Budget(mechanism.tree_share * budget.epsilon, 0.0)
         yield from NoisyTree().replay(entries[0], spec, for_tree).notes(spec)

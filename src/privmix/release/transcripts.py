@@ -24,8 +24,9 @@ from privmix.mechanisms.central.noisy_tree import NoisyTree, _bisection, root_le
 from privmix.mechanisms.central.output_noise import OutputNoise
 from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
-from privmix.mechanisms.shared import joint_moments, marginals
+from privmix.mechanisms.shared import joint_moments, marginals, worst_group
 from privmix.mechanisms.shared.joint_moments import MomentScheme
+from privmix.mechanisms.shared.synopsis import Synopsis
 from privmix.mixture import deviation
 from privmix.mixture.moments import upper_triangle
 from privmix.privacy import sensitivity
@@ -136,12 +137,8 @@ def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
     mechanism, spec, budget = plan.mechanism, plan.mixture_spec, plan.budget
     if mechanism.randomises_records:
         _demand(not entries, "the reports are the only measurements of a local mechanism")
-    elif isinstance(mechanism, NoisyGrid):
-        _demand(len(entries) == 1, "one measurement")
-        yield _grid(entries[0], mechanism, spec, budget)
-    elif isinstance(mechanism, NoisyTree):
-        _demand(len(entries) == 1, "one measurement")
-        yield _tree(entries[0], mechanism, spec, budget)
+    elif isinstance(mechanism, NoisyGrid | NoisyTree):
+        yield from _synopsis(entries, mechanism, spec, budget)
     elif isinstance(mechanism, TreeThenMoments):
         _demand(len(entries) == 1 + mechanism.iterations, "the number of measurements")
         for_tree = mechanism.tree_share * budget.epsilon
@@ -297,6 +294,46 @@ def _check_attribute_sums(measured: Noisy, plan: PublicPlan, *, any_number: bool
             apart = sums[:, number] - sums[:, first]
             same = are_sums_of_noise(apart, measured, int(size + sizes[first]))
             _demand(same, "attributes of the same records")
+
+
+def _synopsis(
+    entries: list[Entry], mechanism: NoisyGrid | NoisyTree, spec: Spec, budget: Budget
+) -> Iterator[Noisy]:
+    """Check the counts of the parts, and those of regions by groups if the mechanism measures them."""
+    _demand(len(entries) == 1 + (mechanism.worst_of is not None), "the number of measurements")
+    for_synopsis, for_groups = mechanism.split_groups(budget)
+    if isinstance(mechanism, NoisyGrid):
+        parts = _grid(entries[0], mechanism, spec, for_synopsis)
+    else:
+        parts = _tree(entries[0], mechanism, spec, for_synopsis)
+    yield parts
+    if mechanism.worst_of is not None:
+        synopsis = mechanism.replay(entries[0], spec, for_synopsis)
+        yield _groups(entries[1], parts, mechanism, synopsis, spec, for_groups)
+
+
+def _groups(
+    entry: Entry,
+    parts: Noisy,
+    mechanism: NoisyGrid | NoisyTree,
+    synopsis: Synopsis,
+    spec: Spec,
+    epsilon: float,
+) -> Noisy:
+    """Check the counts of regions by groups. Those of a region add up to the records of its parts, up to the noise."""
+    regions, groups = mechanism.group_shape(synopsis, spec, epsilon)
+    counts = _counts(_only(entry, "groups")["groups"], regions * groups)
+    neighbours = mechanism.relation(spec)
+    scale = sensitivity.counts(neighbours).l1 / epsilon
+    most = most_records(spec, neighbours)
+    table = Noisy(worst_group.LABEL, counts, scale, "laplace", False, 0.0, most, 1.0, whole=True)
+    region = worst_group.cut_regions(synopsis.lower, synopsis.upper, synopsis.weights(), regions)
+    by_groups, by_parts = counts.reshape(regions, groups).sum(axis=1), np.bincount(region, parts.values)
+    sizes = np.bincount(region)
+    for number in range(regions):
+        slack = sum_reach(table, groups, regions) + sum_reach(parts, int(sizes[number]), regions)
+        _demand(abs(by_groups[number] - by_parts[number]) <= slack, "groups of the records of each region")
+    return table
 
 
 def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noisy:
