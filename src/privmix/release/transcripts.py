@@ -78,6 +78,8 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_numbe
         _check_attribute_sums(each, plan, any_number=any_number)
         if not plan.mixture_spec.all_counted:
             _check_complete_records(of_mixture, each, plan)
+        else:
+            _check_group_sums(of_mixture, each, plan)
 
 
 def _deviates(measured: Sequence[Noisy], plan: PublicPlan, *, known: bool) -> Iterator[Deviates]:
@@ -130,6 +132,22 @@ def _check_complete_records(measured: Sequence[Noisy], table: Noisy, plan: Publi
             )
             lower = given[place] - sum_reach(table, components, len(states)) - rounded - lacking - slack
             _demand(bool(lower <= number <= upper), "as many complete records as the table of attributes has")
+
+
+def _check_group_sums(measured: Sequence[Noisy], table: Noisy, plan: PublicPlan) -> None:
+    """Check that each group has as many records in the counts of regions as in the table of attributes."""
+    name = plan.mechanism.needed_attribute
+    sizes = {each.name: len(each.values) for each in plan.spec.domain.attributes}
+    components = len(table.values) // sum(sizes.values())
+    totals = table.values.reshape(components, -1).sum(axis=0)
+    for each in measured:
+        if each.kind == worst_group.LABEL and name is not None:
+            start = sum(list(sizes.values())[: list(sizes).index(name)])
+            groups = each.values.reshape(-1, sizes[name])
+            slack = sum_reach(each, len(groups), sizes[name]) + sum_reach(table, components, sizes[name])
+            slack += components * plan.spec.domain.rows * STEP
+            apart = np.abs(groups.sum(axis=0) - totals[start : start + sizes[name]])
+            _demand(bool((apart <= slack).all()), "groups of the records of the table of attributes")
 
 
 def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:

@@ -48,10 +48,11 @@ from privmix.privacy.sensitivity import Neighbours
 
 LABEL = "group counts"
 # Chosen on simulated towns with 4 to 8 groups of unequal size and place (`benchmarks/groups.py simulated`), ε = 0.1.
-ROUNDS = 8
+ROUNDS = 4
 AMBITION = 0.3
 STEP_SIZE = 20.0  # of the logarithm of a weight, per nat of regret
-OWN_SEARCHES = 3  # of the fit to one group alone
+RECORDS_PER_PARAMETER = 5.0  # effective records
+LESS = 2  # a weighted fit has this part fewer searches; the weights of the next round move it again
 HEARD = 3.0  # standard deviations
 FEWEST_REGIONS, MOST_REGIONS = 4, 64
 PARTS = 4  # per side of a box, where a density is averaged over it
@@ -177,26 +178,42 @@ def read_groups(
     return Groups(name, values, region, table, deviation, counts)
 
 
+def supported_components(spec: Spec, records: float) -> int:
+    """Return the largest candidate with enough records for each of its parameters, else the smallest candidate.
+
+    The information criterion of `base.best_fit` counts all records alike, so it leaves out components that describe a
+    small group.
+    """
+    each = 1 + len(spec.domain.axes) * (len(spec.domain.axes) + 3) // 2
+    fit = [number for number in spec.candidates if records >= RECORDS_PER_PARAMETER * number * each]
+    return max(fit, default=min(spec.candidates))
+
+
 def fit_worst(
     synopsis: Synopsis, groups: Groups, spec: Spec, *, rng: np.random.Generator, searches: int
 ) -> tuple[FitResult, list[str]]:
     """Fit the mixture with the smallest largest regret of the groups. Return it with its notes."""
-    first, notes = synopsis.fit(spec, rng=rng, searches=searches)
     heard = groups.heard
     if len(heard) < 2:
+        first, notes = synopsis.fit(spec, rng=rng, searches=searches)
         return first, [*notes, *groups.notes()]
-    spec = spec.with_components(first.mixture.n_components)
+    chosen_note = []
+    if spec.candidates:
+        number = supported_components(spec, synopsis.effective_records)
+        chosen_note, spec = [spec.choice_note(number)], spec.with_components(number)
+    first, notes = synopsis.fit(spec, rng=rng, searches=searches)
+    notes = [*chosen_note, *notes]
     members = groups.members[:, heard]
     sizes = members.sum(axis=0)
 
-    def fit(weights: np.ndarray, number: int) -> Mixture:
-        return synopsis.fit_counts(weights, spec, rng=rng, searches=number).mixture
+    def fit(weights: np.ndarray) -> Mixture:
+        return synopsis.fit_counts(weights, spec, rng=rng, searches=-(-searches // LESS)).mixture
 
     def scores(mixture: Mixture) -> np.ndarray:
         density = boxes.log_mean_density(synopsis.lower, synopsis.upper, mixture, PARTS)
         return density @ members / sizes
 
-    alone = [scores(fit(own, min(searches, OWN_SEARCHES)))[g] for g, own in enumerate(members.T)]
+    alone = [scores(fit(own))[g] for g, own in enumerate(members.T)]
     reference = scores(first.mixture) + AMBITION * (alone - scores(first.mixture))
     found: Sequence[tuple[float, Mixture]] = []
     mixture, logarithms = first.mixture, np.zeros(len(heard))
@@ -205,7 +222,7 @@ def fit_worst(
         found = [*found, (float(regrets.max()), mixture)]
         if round_ < ROUNDS:
             logarithms = logarithms + STEP_SIZE * regrets / np.sqrt(round_ + 1)
-            weighted = fit(groups.weights(logarithms), searches)
+            weighted = fit(groups.weights(logarithms))
             mixture = boxes.estimate_weights(synopsis.lower, synopsis.upper, groups.counts, weighted, PARTS)
     chosen = min(found, key=lambda each: each[0])[1]
     return replace(first, mixture=chosen), [*notes, *groups.notes()]
