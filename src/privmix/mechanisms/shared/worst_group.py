@@ -144,7 +144,7 @@ class Groups:
     def heard(self) -> np.ndarray:
         """The groups that stand out from the noise."""
         noisy = self.deviation * np.sqrt(len(self.table))
-        return np.flatnonzero(self.members.sum(axis=0) > HEARD * noisy)
+        return np.flatnonzero(self.table.sum(axis=0) > HEARD * noisy)
 
     def weights(self, logarithms: np.ndarray) -> np.ndarray:
         """Return the weighted count of each part, for weights of the heard groups; others have their mean weight."""
