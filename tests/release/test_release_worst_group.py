@@ -3,6 +3,7 @@
 import base64
 import copy
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -82,7 +83,10 @@ def test_an_honest_transcript_passes_and_its_notes_follow(released):
     transcripts.check_transcript(release.transcript, plan)
     model = SimpleNamespace(transcript=release.transcript, domain=plan.spec.domain)
     notes = derived_values._exact_notes(model, plan)
-    assert list(notes) == [note for note in release.notes if "component" not in note]
+    (cost,) = [note for note in release.notes if note.startswith("In the noisy counts")]
+    assert list(notes) == [note for note in release.notes if "component" not in note and note != cost]
+    forms = list(derived_values._note_forms(SimpleNamespace(original=release.mixture), plan))
+    assert sum(re.fullmatch(form, cost) is not None for form in forms) == 1
     assert any("aims at the worst of these groups of dog" in note for note in release.notes)
 
 

@@ -26,7 +26,7 @@ from privmix.mechanisms.central.posterior_sample import NoisyPosterior, Posterio
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local import adaptive_tree_response, tree_response
 from privmix.mechanisms.local.base import LocalMechanism
-from privmix.mechanisms.shared import attribute_counts, component_choice
+from privmix.mechanisms.shared import attribute_counts, component_choice, worst_group
 from privmix.mechanisms.shared.joint_attributes import JointAttributes
 from privmix.mechanisms.shared.joint_moments import (
     AnyModel,
@@ -412,6 +412,9 @@ def _note_forms(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     yield r"EM stopped after \d{1,5} iterations before it converged\."
     yield rf"{WHOLE} of {used} components are empty\."
     yield rf"{WHOLE} of {used} components are as narrow as the floor allows\."
+    if isinstance(plan.mechanism, SynopsisMechanism) and plan.mechanism.worst_of is not None:
+        number = r"[+-]\d{1,4}\.\d{3}"
+        yield re.escape(worst_group.COST_NOTE).replace(r"\{:\+\.3f\}", number)
     if not isinstance(plan.mechanism, LocalMechanism):
         return
     yield rf"the reports support {used} of {WHOLE} components through this noise\."

@@ -1,7 +1,10 @@
 """Mechanisms that measure a private synopsis and fit a mixture to it: `noisy_tree` and `noisy_grid`.
 
-With `worst_of`, a second measurement says where the groups of an attribute are, and the fit aims at the worst of them
-(`shared.worst_group`, which has the proof). The synopsis and the claim of the whole run are the same with and without.
+Groups. With `worst_of`, a second measurement counts the records by region and group. Earlier measurements fix the
+regions, so each record is in exactly one cell: a histogram of the sensitivity of any other, measured once with Laplace
+noise (`shared.worst_group` has the proof). A part of the budget of the attributes pays for it, so the synopsis and the
+claim of the whole run are the same with and without it. The fit to the noisy counts then aims at the worst group
+instead of the average, which is post-processing, and costs the average some accuracy.
 """
 
 import base64
