@@ -4,8 +4,10 @@
         [--replicates 10] [--mechanisms noisy_tree noisy_grid] [--searches 8] [--components 10]
 
 The gap of a group is E[log p_nonprivate - log p_private | group] over held-out records, where the non-private mixture
-is the best of several searches on the same records, by training likelihood. A table has a row for the plain mechanism,
-for the same with as many searches as the aim uses in all of its rounds, and for the aim (`worst_of`). Its columns are
+is the best of several searches on the same records, by training likelihood. A table has rows for the plain mechanism,
+for the aim (`worst_of`), for both with twice as many components if the noise allows it (`finer: 2`; the plain mechanism
+decides by an information criterion), for the plain mechanism with twice as many components in any case, and, with
+`--equal-searches`, for the plain mechanism with as many searches as the aim uses in all of its rounds. Its columns are
 the average and each group with at least 500 held-out records in every split, with 95 % intervals (Student's t over all
 pairs of split and replicate). "worst" is the largest of the groups' means, and the ratio is to the plain row. Runs are
 paired: all rows of a replicate have the same tree with the same noise. "worst, paired" is the group that is worst in
@@ -44,6 +46,7 @@ from privmix.privacy.accounting import Budget
 
 DELTA = 1e-6
 CEILING_SEARCHES = 8
+DOUBLED = "plain, twice the components"
 FEWEST = 500  # held-out records of a group
 PLACES, TOWN_ROWS, TOWN_HELD_OUT = 40, 50_000, 5_000
 
@@ -128,20 +131,31 @@ def simulated(name: str, attribute: str, components: int, split: int) -> Town:
 
 
 def mixtures(
-    town: Town, method: str, attribute: str, epsilon: float, searches: int, key: tuple[int, int]
+    town: Town,
+    method: str,
+    attribute: str,
+    epsilon: float,
+    searches: int,
+    key: tuple[int, int],
+    equal_searches: bool,
 ) -> dict[str, Mixture]:
     """Return the mixture of each row. The noise of the tree and the stream of searches are the same in all rows."""
-    many = searches * (1 + worst_group.ROUNDS)
     rows: dict[str, dict[str, object]] = {
         "plain": {"searches": searches},
-        f"plain, {many} searches": {"searches": many},
         "worst_of": {"searches": searches, "worst_of": attribute},
+        "plain, finer: 2": {"searches": searches, "finer": 2},
+        "worst_of, finer: 2": {"searches": searches, "worst_of": attribute, "finer": 2},
+        DOUBLED: {"searches": searches},
     }
+    if equal_searches:  # the aim: all records, each group alone, and each round
+        each = -(-searches // worst_group.LESS)
+        many = searches + each * (len(town.values) + worst_group.ROUNDS)
+        rows[f"plain, {many} searches"] = {"searches": many}
     return {
         name: run(
             registry.build(method, chosen),
             town.records,
-            town.spec,
+            town.spec.with_components(town.spec.n_components * (2 if name == DOUBLED else 1)),
             Budget(epsilon, DELTA),
             seeded_randomness(key[1], town.spec.domain.dataset, method, epsilon, key[0]),
         ).mixture
@@ -209,6 +223,9 @@ def main() -> None:
     parser.add_argument("--mechanisms", nargs="+", default=["noisy_tree"])
     parser.add_argument("--searches", type=int, default=8)
     parser.add_argument("--components", type=int, default=10)
+    parser.add_argument(
+        "--equal-searches", action="store_true", help="also the plain mechanism with more searches"
+    )
     given = parser.parse_args()
     make = simulated if given.case == "simulated" else of_catalog
     towns = [make(given.case, given.attribute, given.components, split) for split in range(given.splits)]

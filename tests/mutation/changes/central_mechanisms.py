@@ -229,19 +229,16 @@ CHANGES = (
     # DP-EM.
     change(
         "noise of the means drawn, recorded and thrown away",
-        OF_RELEASED_GROUPS,
         OF_REPLAY,
         (DP_EM, MEAN, f"({MEAN}, exact.sums[k])[1]"),
     ),
     change(
         "noise of the second moments drawn, recorded and thrown away",
-        OF_RELEASED_GROUPS,
         OF_REPLAY,
         (DP_EM, SECOND, f"({SECOND}, exact.squares[k])[1]"),
     ),
     change(
         "sensitivity of the means of DP-EM halved",
-        OF_RELEASED_GROUPS,
         OF_REPLAY,
         (
             DP_EM,
@@ -251,27 +248,23 @@ CHANGES = (
     ),
     change(
         "sensitivity of the second moments of DP-EM halved",
-        OF_RELEASED_GROUPS,
         OF_REPLAY,
         (DP_EM, "reach = sensitivity.second_moments(self.neighbours) /", "reach = 0.5 /"),
     ),
     change(
         "iterations forgotten in the split of the budget",
-        OF_RELEASED_GROUPS,
         OF_REPLAY,
         (DP_EM, "releases = self.iterations * (2", "releases = (2"),
         (DP_EM, "laplaces = self.iterations * (n", "laplaces = (n"),
     ),
     change(
         "exact counts as divisor and scale",
-        OF_RELEASED_GROUPS,
         OF_REPLAY,
         (DP_EM, MEAN, MEAN.replace("counts[k]", TRUE_COUNT)),
         (DP_EM, SECOND, SECOND.replace("counts[k]", TRUE_COUNT)),
     ),
     change(
         "start from the data",
-        OF_RELEASED_GROUPS,
         OF_REPLAY,
         (
             DP_EM,
@@ -281,7 +274,6 @@ CHANGES = (
     ),
     change(
         "bounds from the data",
-        OF_RELEASED_GROUPS,
         OF_REPLAY,
         (DP_EM, "mixture = _project_to_box(\n", "mixture = _feasible_by_data(\n                view,\n"),
         (
@@ -296,7 +288,6 @@ CHANGES = (
     ),
     change(
         "stop when the likelihood of the data has settled",
-        OF_RELEASED_GROUPS,
         OF_REPLAY,
         (
             DP_EM,
