@@ -332,7 +332,7 @@ CHANGES = (
     change(
         "no noise on empty cells",
         f"{OF_NOISY_GRID}::test_every_cell_has_noise_including_empty_ones",
-        (NOISY_GRID, "list(shape)}, noisy", "list(shape)}, noisy * (counts > 0)"),
+        (NOISY_GRID, "return released, noisy", "return released, noisy * (counts > 0)"),
     ),
     change(
         "records outside the box counted elsewhere than on its edge",
@@ -477,7 +477,10 @@ CHANGES = (
     ),
     change(
         "the weights of the mixture stay those of the weighted counts",
-        f"{OF_WORST_GROUP}::test_the_mixture_stays_a_model_of_all_records",
+        (
+            f"{OF_WORST_GROUP}::test_the_mixture_stays_a_model_of_all_records",
+            f"{OF_WORST_GROUP}::test_the_aim_helps_the_group_that_loses_most_and_costs_the_average",
+        ),
         (
             WORST_GROUP,
             "mixture = boxes.estimate_weights(synopsis.lower, synopsis.upper, groups.counts, weighted, PARTS)",

@@ -63,9 +63,7 @@ LABEL = "group counts"
 # Chosen on simulated towns with 4 to 8 groups of unequal size and place (`benchmarks/groups.py simulated`) at ε = 0.1,
 # where steps of 20 and 40 and ambitions of 0.3 and 0.6 do not differ.
 ROUNDS = 4
-AMBITION = (
-    0.3  # of the way from the fit to all records to the fit to a group alone: the reference of a regret
-)
+AMBITION = 0.3  # of the way from the fit to all records to the fit to one group: the reference of a regret
 STEP_SIZE = 20.0  # of the logarithm of a weight, per nat of regret
 RECORDS_PER_PARAMETER = 5.0  # effective records
 LESS = 2  # a weighted fit has this part fewer searches; the weights of the next round move it again
