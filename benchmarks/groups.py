@@ -235,7 +235,13 @@ def main() -> None:
             for split, town in enumerate(towns):
                 for replicate in range(given.replicates):
                     made = mixtures(
-                        town, method, given.attribute, epsilon, given.searches, (split, replicate)
+                        town,
+                        method,
+                        given.attribute,
+                        epsilon,
+                        given.searches,
+                        (split, replicate),
+                        given.equal_searches,
                     )
                     for name, mixture in made.items():
                         gaps.setdefault(name, [[] for _ in towns])[split].append(town.gaps(mixture))
