@@ -15,6 +15,7 @@ from privmix.privacy.sensitivity import Relation, Unit
 UNITS = 300  # without the canary; enough that, despite the noise, the clusters stay away from the canary
 RECORDS_EACH = 3  # if the unit is a person
 COMPONENTS = 2
+ATTRIBUTE = "answer"  # unless the mechanism needs one of another name
 ANSWERS = ("no", "yes")
 STATES = ("there", "blank")
 
@@ -26,11 +27,11 @@ def crafted_pairs(
 
     `blanks`: whether records may lack a coordinate.
     """
-    spec = _crafted_spec(unit, relation, blanks)
+    spec = _crafted_spec(unit, relation, blanks, mechanism.needed_attribute or ATTRIBUTE)
     return canary_pairs(_crafted_records(spec), spec, mechanism.relation(spec))
 
 
-def _crafted_spec(unit: Unit, relation: Relation, blanks: bool) -> Spec:
+def _crafted_spec(unit: Unit, relation: Relation, blanks: bool, attribute: str) -> Spec:
     """Return a square map of half-diagonal one degree, so that mechanisms for places can be audited too."""
     half = np.sqrt(0.5)
     axes = tuple(
@@ -53,7 +54,7 @@ def _crafted_spec(unit: Unit, relation: Relation, blanks: bool) -> Spec:
         title="Crafted records",
         axes=axes,
         attributes=(
-            Attribute(name="answer", description="", values=ANSWERS),
+            Attribute(name=attribute, description="", values=ANSWERS),
             *([Attribute(name="state", description="", values=STATES, state_of=("longitude",))] * blanks),
         ),
         unit=unit,

@@ -306,6 +306,11 @@ class Mechanism:
         """Return the part of the budget for a table of attributes after the mixture; 0 for no such table."""
         return 0.0
 
+    @property
+    def needed_attribute(self) -> str | None:
+        """The attribute that a dataset must have for this mechanism, if there is one."""
+        return None
+
     def only_gaussian(self, spec: Spec) -> bool:
         """Whether all measurements are Gaussian and compose exactly, so that a budget stands for μ-GDP."""
         return False

@@ -28,6 +28,7 @@ from privmix.mixture.moments import Observations, floor_covariances, observe_box
 MOST_PARTS = 4  # parts of a side; twice as many gain less than 0.003 nats per record
 MOST_ROWS = 1_000_000  # parts of all boxes
 MOVES = 5  # relocations per component in each of several searches; a single search has more
+WEIGHT_STEPS = 50  # of EM for the weights alone, whose likelihood is concave
 N_FINISHED = 3  # searches that continue on cut boxes; the cuts rarely bring a lower one to the top
 
 
@@ -97,6 +98,24 @@ def cut_boxes(
         np.repeat(weights / len(steps), len(steps)),
     )
     return rows, np.repeat((upper - lower) ** 2 / 12, len(steps), axis=0)
+
+
+def log_mean_density(lower: np.ndarray, upper: np.ndarray, mixture: Mixture, parts: int) -> np.ndarray:
+    """Return the logarithm of the mean density over each box, (n,), from the centres of its parts."""
+    rows, _ = cut_boxes(lower, upper, np.ones(len(lower)), parts)
+    densities = mixture.log_density(rows.points).reshape(len(lower), -1)
+    return np.asarray(np.logaddexp.reduce(densities, axis=1) - np.log(densities.shape[1]))
+
+
+def estimate_weights(
+    lower: np.ndarray, upper: np.ndarray, counts: np.ndarray, mixture: Mixture, parts: int
+) -> Mixture:
+    """Return the mixture with the weights that fit these counts best. Means and covariances stay as they are."""
+    rows, _ = cut_boxes(lower, upper, counts, parts)
+    for _ in range(WEIGHT_STEPS):
+        found = em_pass(rows, mixture).counts
+        mixture = Mixture(found / found.sum(), mixture.means, mixture.covariances)
+    return mixture
 
 
 def sharpen(

@@ -218,6 +218,8 @@ def _mechanism(model: ReleasedModel) -> list[str]:
         lines += proof_paragraphs(model.method, "Records that lack coordinates. ")
     if not model.domain.axes:
         lines += proof_paragraphs(model.method, "Without coordinates. ")
+    if model.parameters.get("worst_of"):
+        lines += proof_paragraphs(model.method, "Groups. ")
     if measured_after:
         lines.append(
             "The attributes were measured after the mixture: one noisy table of components by values, with its own "

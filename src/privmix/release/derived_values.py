@@ -27,7 +27,7 @@ from privmix.mechanisms.central.posterior_sample import NoisyPosterior, Posterio
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local import adaptive_tree_response, tree_response
 from privmix.mechanisms.local.base import LocalMechanism
-from privmix.mechanisms.shared import attribute_counts, censored_labels, component_choice
+from privmix.mechanisms.shared import attribute_counts, censored_labels, component_choice, worst_group
 from privmix.mechanisms.shared.joint_attributes import JointAttributes
 from privmix.mechanisms.shared.joint_moments import (
     AnyModel,
@@ -40,7 +40,7 @@ from privmix.mechanisms.shared.joint_moments import (
 )
 from privmix.mechanisms.shared.statistics import estimates
 from privmix.mechanisms.shared.statistics.budget import no_statistics_note
-from privmix.mechanisms.shared.synopsis import SynopsisMechanism
+from privmix.mechanisms.shared.synopsis_mechanism import SynopsisMechanism
 from privmix.mixture import deviation
 from privmix.mixture.mixed import MixedMixture
 from privmix.mixture.mixed_search import heavy_components
@@ -454,7 +454,11 @@ def _exact_notes(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     elif isinstance(mechanism, PosteriorSample):
         yield from _posterior(mechanism, entries, spec, budget).notes()
     elif isinstance(mechanism, SynopsisMechanism):
-        yield from mechanism.replay(entries[0], spec, budget).notes(spec)
+        for_synopsis, for_groups = mechanism.split_groups(budget)
+        synopsis = mechanism.replay(entries[0], spec, for_synopsis)
+        yield from synopsis.notes(spec)
+        if mechanism.worst_of is not None:
+            yield from mechanism.replay_groups(entries[1]["groups"], synopsis, spec, for_groups).notes()
     elif isinstance(mechanism, TreeThenMoments):
         for_tree = Budget(mechanism.tree_share * budget.epsilon, 0.0)
         yield from NoisyTree().replay(entries[0], spec, for_tree).notes(spec)
@@ -475,6 +479,9 @@ def _note_forms(model: ReleasedModel, plan: PublicPlan) -> Iterator[str]:
     yield r"EM stopped after \d{1,5} iterations before it converged\."
     yield rf"{WHOLE} of {used} components are empty\."
     yield rf"{WHOLE} of {used} components are as narrow as the floor allows\."
+    if isinstance(plan.mechanism, SynopsisMechanism) and plan.mechanism.worst_of is not None:
+        number = r"[+-]\d{1,4}\.\d{3}"
+        yield re.escape(worst_group.COST_NOTE).replace(r"\{:\+\.3f\}", number)
     if not isinstance(plan.mechanism, LocalMechanism):
         return
     yield rf"the reports support {used} of {WHOLE} components through this noise\."

@@ -18,7 +18,6 @@ from privmix.mechanisms import registry
 from privmix.mechanisms.base import Mechanism, Randomness, Records, Spec
 from privmix.mechanisms.central.dp_em import DpEm
 from privmix.mechanisms.central.dp_sgd import DpSgd
-from privmix.mechanisms.central.noisy_grid import NoisyGrid
 from privmix.mechanisms.central.noisy_moments import ROUND, NoisyMoments, Schedule
 from privmix.mechanisms.central.noisy_tree import NoisyTree
 from privmix.mechanisms.central.output_noise import OutputNoise
@@ -26,12 +25,13 @@ from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
 from privmix.mechanisms.local.base import LocalMechanism
 from privmix.mechanisms.run import MechanismJob
-from privmix.mechanisms.shared import attribute_counts, marginals
+from privmix.mechanisms.shared import attribute_counts, marginals, worst_group
 from privmix.mechanisms.shared.attribute_counts import AttributePlan
 from privmix.mechanisms.shared.reference import GRID_DIMENSIONS, ROUNDS
 from privmix.mechanisms.shared.statistics import budget as statistics_budget
 from privmix.mechanisms.shared.statistics.budget import StatisticsPlan
 from privmix.mechanisms.shared.statistics.requests import check_requests
+from privmix.mechanisms.shared.synopsis_mechanism import SynopsisMechanism
 from privmix.privacy.accounting import Budget, gaussian_mu
 from privmix.privacy.calibration import equal_shares, noise_multipliers_by_share
 from privmix.privacy.exact import ExactNoise, dequantise, quantise
@@ -206,10 +206,8 @@ def mechanism_events(mechanism: Mechanism, spec: Spec, budget: Budget) -> list[E
     """Return the ledger that a mechanism has by its public plan."""
     if isinstance(mechanism, LocalMechanism):
         return _report_events(mechanism, spec, budget)
-    if isinstance(mechanism, NoisyGrid):
-        return [Laplace("cell counts", budget.epsilon)]
-    if isinstance(mechanism, NoisyTree):
-        return _tree_events(mechanism, budget)
+    if isinstance(mechanism, SynopsisMechanism):
+        return _synopsis_events(mechanism, budget)
     if isinstance(mechanism, NoisyMoments):
         for_moments, for_marginals = mechanism.split(budget)
         plan = mechanism.schedule(spec, for_moments, mechanism.relation(spec))
@@ -262,6 +260,14 @@ def reference_events(spec: Spec, noise_multiplier: float) -> list[Event]:
     return [Gaussian("reference moments", noise_multiplier * math.sqrt(ROUNDS))] * ROUNDS
 
 
+def _synopsis_events(mechanism: SynopsisMechanism, budget: Budget) -> list[Event]:
+    for_synopsis, for_groups = mechanism.split_groups(budget)
+    groups = [Laplace(worst_group.LABEL, for_groups)] if mechanism.worst_of else []
+    if isinstance(mechanism, NoisyTree):
+        return [*_tree_events(mechanism, for_synopsis), *groups]
+    return [Laplace("cell counts", for_synopsis.epsilon), *groups]
+
+
 def _tree_events(mechanism: NoisyTree, budget: Budget) -> list[Event]:
     for_shape, for_counts = mechanism.split(budget)
     shape = Decomposition("tree", for_shape)
@@ -293,6 +299,8 @@ def _check_length(mechanism: Mechanism, spec: Spec, entries: int) -> None:
     elif isinstance(mechanism, NoisyMoments):
         moments = entries - bool(mechanism.marginal_share)
         demanded = entries if mechanism.iterations in (None, moments) else mechanism.iterations
+    elif isinstance(mechanism, SynopsisMechanism):
+        demanded = 1 + (mechanism.worst_of is not None)
     elif isinstance(mechanism, TreeThenMoments):
         demanded = 1 + mechanism.iterations
     elif isinstance(mechanism, DpSgd):

@@ -24,11 +24,12 @@ from privmix.mechanisms.central.noisy_tree import NoisyTree, _bisection, root_le
 from privmix.mechanisms.central.output_noise import OutputNoise
 from privmix.mechanisms.central.posterior_sample import PosteriorSample
 from privmix.mechanisms.central.tree_then_moments import TreeThenMoments
-from privmix.mechanisms.shared import joint_moments, marginals
+from privmix.mechanisms.shared import joint_moments, marginals, worst_group
 from privmix.mechanisms.shared.joint_moments import MomentScheme
 from privmix.mechanisms.shared.statistics.budget import CHOICES
 from privmix.mechanisms.shared.statistics.estimates import noise_scale
 from privmix.mechanisms.shared.statistics.measurement import Measured, number_of_values, option_ranges
+from privmix.mechanisms.shared.synopsis import Synopsis
 from privmix.mixture import deviation
 from privmix.mixture.moments import upper_triangle
 from privmix.privacy import sensitivity
@@ -84,6 +85,8 @@ def check_transcript(transcript: Sequence[Entry], plan: PublicPlan, *, any_numbe
         _check_attribute_sums(each, plan, any_number=any_number)
         if not plan.mixture_spec.all_counted:
             _check_complete_records(of_mixture, each, plan)
+        else:
+            _check_group_sums(of_mixture, each, plan)
 
 
 def _deviates(measured: Sequence[Noisy], plan: PublicPlan, *, known: bool) -> Iterator[Deviates]:
@@ -138,17 +141,29 @@ def _check_complete_records(measured: Sequence[Noisy], table: Noisy, plan: Publi
             _demand(bool(lower <= number <= upper), "as many complete records as the table of attributes has")
 
 
+def _check_group_sums(measured: Sequence[Noisy], table: Noisy, plan: PublicPlan) -> None:
+    """Check that each group has as many records in the counts of regions as in the table of attributes."""
+    name = plan.mechanism.needed_attribute
+    sizes = {each.name: len(each.values) for each in plan.spec.domain.attributes}
+    components = len(table.values) // sum(sizes.values())
+    totals = table.values.reshape(components, -1).sum(axis=0)
+    for each in measured:
+        if each.kind == worst_group.LABEL and name is not None:
+            start = sum(list(sizes.values())[: list(sizes).index(name)])
+            groups = each.values.reshape(-1, sizes[name])
+            slack = sum_reach(each, len(groups), sizes[name]) + sum_reach(table, components, sizes[name])
+            slack += components * plan.spec.domain.rows * STEP
+            apart = np.abs(groups.sum(axis=0) - totals[start : start + sizes[name]])
+            _demand(bool((apart <= slack).all()), "groups of the records of the table of attributes")
+
+
 def _noisy_numbers(entries: list[Entry], plan: PublicPlan) -> Iterator[Noisy]:
     """Check the form of all entries, and yield their noisy numbers."""
     mechanism, spec, budget = plan.mechanism, plan.mixture_spec, plan.budget
     if mechanism.randomises_records:
         _demand(not entries, "the reports are the only measurements of a local mechanism")
-    elif isinstance(mechanism, NoisyGrid):
-        _demand(len(entries) == 1, "one measurement")
-        yield _grid(entries[0], mechanism, spec, budget)
-    elif isinstance(mechanism, NoisyTree):
-        _demand(len(entries) == 1, "one measurement")
-        yield _tree(entries[0], mechanism, spec, budget)
+    elif isinstance(mechanism, NoisyGrid | NoisyTree):
+        yield from _synopsis(entries, mechanism, spec, budget)
     elif isinstance(mechanism, TreeThenMoments):
         _demand(len(entries) == 1 + mechanism.iterations, "the number of measurements")
         for_tree = mechanism.tree_share * budget.epsilon
@@ -354,6 +369,46 @@ def _check_attribute_sums(measured: Noisy, plan: PublicPlan, *, any_number: bool
             apart = sums[:, number] - sums[:, first]
             same = are_sums_of_noise(apart, measured, int(size + sizes[first]))
             _demand(same, "attributes of the same records")
+
+
+def _synopsis(
+    entries: list[Entry], mechanism: NoisyGrid | NoisyTree, spec: Spec, budget: Budget
+) -> Iterator[Noisy]:
+    """Check the counts of the parts, and those of regions by groups if the mechanism measures them."""
+    _demand(len(entries) == 1 + (mechanism.worst_of is not None), "the number of measurements")
+    for_synopsis, for_groups = mechanism.split_groups(budget)
+    if isinstance(mechanism, NoisyGrid):
+        parts = _grid(entries[0], mechanism, spec, for_synopsis)
+    else:
+        parts = _tree(entries[0], mechanism, spec, for_synopsis)
+    yield parts
+    if mechanism.worst_of is not None:
+        synopsis = mechanism.replay(entries[0], spec, for_synopsis)
+        yield _groups(entries[1], parts, mechanism, synopsis, spec, for_groups)
+
+
+def _groups(
+    entry: Entry,
+    parts: Noisy,
+    mechanism: NoisyGrid | NoisyTree,
+    synopsis: Synopsis,
+    spec: Spec,
+    epsilon: float,
+) -> Noisy:
+    """Check the counts of regions by groups. Those of a region add up to the records of its parts, up to the noise."""
+    regions, groups = mechanism.group_shape(synopsis, spec, epsilon)
+    counts = _counts(_only(entry, "groups")["groups"], regions * groups)
+    neighbours = mechanism.relation(spec)
+    scale = sensitivity.counts(neighbours).l1 / epsilon
+    most = most_records(spec, neighbours)
+    table = Noisy(worst_group.LABEL, counts, scale, "laplace", False, 0.0, most, 1.0, whole=True)
+    region = worst_group.cut_regions(synopsis.lower, synopsis.upper, synopsis.weights(), regions)
+    by_groups, by_parts = counts.reshape(regions, groups).sum(axis=1), np.bincount(region, parts.values)
+    sizes = np.bincount(region)
+    for number in range(regions):
+        slack = sum_reach(table, groups, regions) + sum_reach(parts, int(sizes[number]), regions)
+        _demand(abs(by_groups[number] - by_parts[number]) <= slack, "groups of the records of each region")
+    return table
 
 
 def _grid(entry: Entry, mechanism: NoisyGrid, spec: Spec, budget: Budget) -> Noisy:

@@ -27,16 +27,21 @@ from changes.places import (
     OF_MOMENTS,
     OF_NOISY_GRID,
     OF_NOISY_TREE,
+    OF_RELEASED_GROUPS,
     OF_REPLAY,
     OF_STREAMS,
     OF_TAILS,
+    OF_WORST_GROUP,
     REFINEMENT,
     RELATION,
     RUNNING,
     SENSITIVITY,
     STANDARDISED,
     SYNOPSIS,
+    SYNOPSIS_MECHANISM,
+    TRANSCRIPTS,
     VECTOR_NOISE,
+    WORST_GROUP,
 )
 
 TABLE = f"{OF_ATTRIBUTE_COUNTS}::test_no_unit_moves_the_table_further_than_its_sensitivity"
@@ -348,7 +353,7 @@ CHANGES = (
     change(
         "no noise on empty cells",
         f"{OF_NOISY_GRID}::test_every_cell_has_noise_including_empty_ones",
-        (NOISY_GRID, "list(shape)}, noisy", "list(shape)}, noisy * (counts > 0)"),
+        (NOISY_GRID, "return released, noisy", "return released, noisy * (counts > 0)"),
     ),
     change(
         "records outside the box counted elsewhere than on its edge",
@@ -440,6 +445,91 @@ CHANGES = (
         "a release of moments rests on a sum in floating point",
         OF_EXACT_SUMS + "::test_every_sum_of_a_release_lies_on_the_lattice_before_noise_is_added",
         (JOINT, "if noise.needs_exact_sums(source):", "if False:"),
+    ),
+    # The aim at the worst group.
+    change(
+        "a record is counted in its region and in the next one",
+        f"{OF_WORST_GROUP}::test_no_unit_moves_the_group_counts_further_than_the_noise_is_scaled_for",
+        (
+            WORST_GROUP,
+            "minlength=shape[0] * shape[1])",
+            "minlength=shape[0] * shape[1]).astype(float)\n    counts = counts + np.roll(counts, shape[1])",
+        ),
+    ),
+    change(
+        "replay: a record is counted in its region and in the next one",
+        f"{OF_WORST_GROUP}::test_replay_finds_nothing",
+        (
+            WORST_GROUP,
+            "minlength=shape[0] * shape[1])",
+            "minlength=shape[0] * shape[1]).astype(float)\n    counts = counts + np.roll(counts, shape[1])",
+        ),
+    ),
+    change(
+        "the weights of groups come from their exact sizes",
+        f"{OF_WORST_GROUP}::test_replay_finds_nothing",
+        (
+            SYNOPSIS_MECHANISM,
+            "fit, notes = worst_group.fit_worst(",
+            "exact = np.bincount(view.codes[self.worst_of], minlength=groups.table.shape[1])\n"
+            "            shares = groups.table * 0 + exact * len(view)\n"
+            "            groups = replace(groups, table=shares)\n"
+            "            fit, notes = worst_group.fit_worst(",
+        ),
+    ),
+    change(
+        "a group has a weight above 1 in the counts, whose sensitivity stays that of weight 1",
+        (
+            f"{OF_WORST_GROUP}::test_no_unit_moves_the_group_counts_further_than_the_noise_is_scaled_for",
+            f"{OF_WORST_GROUP}::test_replay_finds_nothing",
+        ),
+        (
+            WORST_GROUP,
+            "np.ravel_multi_index(cells, shape), minlength",
+            "np.ravel_multi_index(cells, shape), np.where(cells[1] == 1, 1.5, 1.0), minlength",
+        ),
+    ),
+    change(
+        "regions are cut where the records lie",
+        f"{OF_WORST_GROUP}::test_replay_finds_nothing",
+        (
+            SYNOPSIS_MECHANISM,
+            "synopsis.upper, synopsis.weights(), shape[0])",
+            "synopsis.upper,\n"
+            "            np.bincount(self.locate(synopsis.released, spec, view.points),\n"
+            "            minlength=len(synopsis.counts)) + 1e-6, shape[0])",
+        ),
+    ),
+    change(
+        "the groups are not paid by the table of attributes",
+        f"{OF_WORST_GROUP}::test_the_groups_are_paid_by_the_table_of_attributes_alone",
+        (
+            SYNOPSIS_MECHANISM,
+            "return share * (1 - self.group_share) if self.worst_of else share",
+            "return share",
+        ),
+    ),
+    change(
+        "the noise of the group counts is three percent too small",
+        f"{OF_WORST_GROUP}::test_the_noise_of_the_group_counts_is_not_three_percent_too_small",
+        (WORST_GROUP, "sensitivity=reach,", "sensitivity=0.97 * reach,"),
+    ),
+    change(
+        "the weights of the mixture stay those of the weighted counts",
+        (
+            f"{OF_WORST_GROUP}::test_the_mixture_stays_a_model_of_all_records",
+            f"{OF_WORST_GROUP}::test_the_aim_helps_the_group_that_loses_most_and_costs_the_average",
+        ),
+        (
+            WORST_GROUP,
+            "mixture = boxes.estimate_weights(synopsis.lower, synopsis.upper, groups.counts, weighted, PARTS)",
+            "mixture = weighted",
+        ),
+    ),
+    change(
+        "groups in other regions pass verification",
+        f"{OF_RELEASED_GROUPS}::test_an_altered_table_of_groups_is_refused",
+        (TRANSCRIPTS, "abs(by_groups[number] - by_parts[number]) <= slack", "True"),
     ),
     change(
         "the counts of a tree are projected leaf by leaf",

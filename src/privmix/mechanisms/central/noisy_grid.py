@@ -30,9 +30,10 @@ import numpy as np
 
 from privmix.errors import MechanismFailure
 from privmix.mechanisms.base import Randomness, Records, Release, Spec, mechanism_dataclass
+from privmix.mechanisms.shared import worst_group
 from privmix.mechanisms.shared.latent_classes import find_cells, table_shape
 from privmix.mechanisms.shared.partitions import Grid, cubic_grid
-from privmix.mechanisms.shared.synopsis import SynopsisMechanism
+from privmix.mechanisms.shared.synopsis_mechanism import SynopsisMechanism
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import Budget, claim
 from privmix.privacy.ledger import Ledger
@@ -46,19 +47,21 @@ RECORDS_PER_CELL = 3.0  # c, at ε = 1
 
 @mechanism_dataclass
 class NoisyGrid(SynopsisMechanism):
-    """`searches`: restarts of the fit, which cost no privacy."""
+    """The parameters are those of `SynopsisMechanism`."""
 
     max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
     min_coordinates: ClassVar[int] = 0
 
     def table_share(self, spec: Spec) -> float:
         """Return the part of the budget for a table of attributes; without coordinates, the cells are that table."""
-        return self.attribute_share if spec.domain.axes else 0.0
+        return super().table_share(spec) if spec.domain.axes else 0.0
 
     def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
         """Measure the counts of the cells, then fit a mixture, or latent classes without coordinates."""
         if spec.domain.axes:
             return super().fit(view, spec, budget, rng)
+        if self.worst_of is not None:
+            worst_group.group_size(self.worst_of, spec.domain, type(self).__name__)
         ledger = Ledger()
         synopsis = self.measure(view, spec, budget, rng.noise, ledger)
         fit, notes = synopsis.fit_classes(spec, rng=rng.search, searches=self.searches)
@@ -76,9 +79,9 @@ class NoisyGrid(SynopsisMechanism):
     ) -> tuple[dict[str, Any], np.ndarray]:
         """Return the public grid, and the noisy count of each cell."""
         shape = self.cell_shape(spec, budget.epsilon)
-        cells = math.prod(shape)
+        cells, released = math.prod(shape), {"shape": list(shape)}
         if spec.domain.axes:
-            located = self.grid(spec, budget.epsilon).locate(spec.inside(view.points))
+            located = self.locate(released, spec, view.points)
         else:
             located = find_cells(view.codes, spec.domain)
         counts = np.bincount(located, minlength=cells)
@@ -92,7 +95,7 @@ class NoisyGrid(SynopsisMechanism):
             label="cell counts",
             coordinates=min(cells, round(reach)),
         )
-        return {"shape": list(shape)}, noisy
+        return released, noisy
 
     def cell_shape(self, spec: Spec, epsilon: float) -> tuple[int, ...]:
         """Return the public shape of the table of counts: cells per side, or values per attribute."""
@@ -105,6 +108,11 @@ class NoisyGrid(SynopsisMechanism):
         if not spec.domain.axes:
             return np.empty((math.prod(released["shape"]), 0)), np.empty((math.prod(released["shape"]), 0))
         return Grid(spec.domain.lower, spec.domain.upper, tuple(released["shape"])).boxes()
+
+    def locate(self, released: dict[str, Any], spec: Spec, points: np.ndarray) -> np.ndarray:
+        """Return the cell of each point."""
+        grid = Grid(spec.domain.lower, spec.domain.upper, tuple(released["shape"]))
+        return grid.locate(spec.inside(points))
 
     def deviation(self, neighbours: Neighbours, budget: Budget) -> float:
         """Return the standard deviation of the noise in one count."""

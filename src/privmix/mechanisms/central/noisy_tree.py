@@ -29,7 +29,7 @@ from pydantic import Field
 from privmix.errors import MechanismFailure, UserError
 from privmix.mechanisms.base import Records, Spec, mechanism_dataclass
 from privmix.mechanisms.shared.partitions import Bisection, bisect_to_resolution
-from privmix.mechanisms.shared.synopsis import SynopsisMechanism
+from privmix.mechanisms.shared.synopsis_mechanism import SynopsisMechanism
 from privmix.privacy import noise, sensitivity
 from privmix.privacy.accounting import Budget, gaussian_mu
 from privmix.privacy.ledger import Ledger
@@ -47,7 +47,7 @@ LEAST_PART = 50_000  # a part with less than this fraction (1 / LEAST_PART) of t
 
 @mechanism_dataclass
 class NoisyTree(SynopsisMechanism):
-    """`shape_share`: the part of ε for the shape. `searches`: restarts of the fit, which cost no privacy."""
+    """`shape_share`: the part of ε for the shape. The other parameters are those of `SynopsisMechanism`."""
 
     max_coordinates: ClassVar[int | None] = MOST_DIMENSIONS
 
@@ -91,6 +91,15 @@ class NoisyTree(SynopsisMechanism):
     def boxes(self, released: dict[str, Any], spec: Spec) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and upper corners of the leaves."""
         return _bisection(spec).boxes(*self.shape(released).leaves())
+
+    def locate(self, released: dict[str, Any], spec: Spec, points: np.ndarray) -> np.ndarray:
+        """Return the leaf of each point, in the order of the counts."""
+        halving = _bisection(spec)
+        codes, depths = self.shape(released).leaves()
+        first = codes << (halving.depth - depths)
+        order = np.argsort(first)
+        found = np.searchsorted(first[order], halving.codes(spec.inside(points)), side="right")
+        return np.asarray(order[found - 1])
 
     def shape(self, released: dict[str, Any]) -> TreeShape:
         """Return the tree of such a partition."""

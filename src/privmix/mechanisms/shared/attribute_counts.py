@@ -181,15 +181,25 @@ def estimate_shares(
         size = len(attribute.values)
         counts = table[:, column : column + size]
         column += size
-        overall = (
-            np.array([1 / size] * size) if total <= 0 else project_rows(counts.sum(axis=0)[None] / total)[0]
-        )
-        apart = counts - expected * overall
-        apart = apart - apart.mean(axis=1, keepdims=True)  # the values of a component add up to its records
-        energy = np.maximum(np.square(apart).sum(axis=1, keepdims=True), SMALLEST)
-        kept = np.maximum(1 - (size - 1) * deviation**2 / energy, 0.0)
-        shares[attribute.name] = project_rows(overall + kept * apart / expected)
+        shares[attribute.name] = _shrink(counts, expected, deviation, total)
     return shares
+
+
+def shrink_rows(counts: np.ndarray, sizes: np.ndarray, deviation: float) -> np.ndarray:
+    """Return the shares of values in each row of a noisy table, from the noisy numbers of records of the rows."""
+    expected = np.maximum(sizes, SMALLEST)[:, None]
+    return _shrink(counts, expected, deviation, float(sizes.sum()))
+
+
+def _shrink(counts: np.ndarray, expected: np.ndarray, deviation: float, total: float) -> np.ndarray:
+    """Shrink the shares of each row towards those of all rows (James and Stein 1961, positive part)."""
+    size = counts.shape[1]
+    overall = np.full(size, 1 / size) if total <= 0 else project_rows(counts.sum(axis=0)[None] / total)[0]
+    apart = counts - expected * overall
+    apart = apart - apart.mean(axis=1, keepdims=True)  # the values of a row add up to its records
+    energy = np.maximum(np.square(apart).sum(axis=1, keepdims=True), SMALLEST)
+    kept = np.maximum(1 - (size - 1) * deviation**2 / energy, 0.0)
+    return project_rows(overall + kept * apart / expected)
 
 
 def _component_sizes(table: np.ndarray, expected: np.ndarray, domain: Domain, deviation: float) -> np.ndarray:

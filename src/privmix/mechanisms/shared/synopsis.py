@@ -1,36 +1,21 @@
-"""A private synopsis: boxes that fill the public box, each with a noisy count, and the mechanisms that measure one.
+"""A private synopsis: boxes that fill the public box, each with a noisy count, and the mixture that is fitted to them.
 
 The counts are made non-negative: those of a tree from its root downwards (`allocate_downwards`), others by norm-sub. A
 mixture is then fitted to them as to records that lie somewhere in their boxes (`mixture.boxes`). Searches, restarts and
 the choice of K see only the synopsis: they are post-processing.
 """
 
-import base64
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
-from privmix.mechanisms.base import (
-    CentralMechanism,
-    FreeChoice,
-    Randomness,
-    Records,
-    Release,
-    Spec,
-    best_fit,
-    mechanism_dataclass,
-)
+from privmix.mechanisms.base import Spec, best_fit
 from privmix.mechanisms.shared import latent_classes
 from privmix.mixture import boxes
 from privmix.mixture.mixed_em import MixedFit
 from privmix.mixture.model import FitResult
-from privmix.privacy.accounting import Budget, claim
-from privmix.privacy.ledger import Ledger
-from privmix.privacy.noise import NoiseSource
 from privmix.privacy.privtree import TreeShape
-from privmix.privacy.sensitivity import Neighbours
 
 # Leaves of a node whose sum is not divided further. Chosen on simulated mixtures of 4 to 12 components with 10,000 to
 # 150,000 records, by the squared error of the leaves and of the covariance: 16 to 64 are equal within 1 %.
@@ -84,10 +69,16 @@ class Synopsis:
 
     def fit(self, spec: Spec, *, rng: np.random.Generator, searches: int) -> tuple[FitResult, list[str]]:
         """Fit a mixture with at most as many components as boxes with a positive count. Return it with its notes."""
-        weights = self.weights()
+        fit = self.fit_counts(self.weights(), spec, rng=rng, searches=searches)
+        return fit, [*fit.notes, *self.notes(spec)]
+
+    def fit_counts(
+        self, weights: np.ndarray, spec: Spec, *, rng: np.random.Generator, searches: int
+    ) -> FitResult:
+        """Fit a mixture to these counts of the boxes, (n,), instead of those of all records."""
         kept = weights > 0
         supported = int(kept.sum())
-        fit = best_fit(
+        return best_fit(
             spec,
             lambda number: boxes.fit(
                 self.lower[kept],
@@ -100,7 +91,6 @@ class Synopsis:
             ),
             self.effective_records,
         )
-        return fit, [*fit.notes, *self.notes(spec)]
 
     def fit_classes(
         self, spec: Spec, *, rng: np.random.Generator, searches: int
@@ -138,63 +128,6 @@ class Synopsis:
                 f"so the mixture has {supported} of the {spec.n_components} requested components."
             )
         return notes
-
-
-@mechanism_dataclass
-class SynopsisMechanism(FreeChoice, CentralMechanism):
-    """Measures a synopsis and nothing else. `searches`: restarts of the fit, which cost no privacy."""
-
-    searches: Annotated[int, Field(ge=1, le=1000)] = 8
-
-    def fit(self, view: Records, spec: Spec, budget: Budget, rng: Randomness) -> Release:
-        """Measure one synopsis, then return the best mixture that many searches find for it."""
-        ledger = Ledger()
-        synopsis = self.measure(view, spec, budget, rng.noise, ledger)
-        fit, notes = synopsis.fit(spec, rng=rng.search, searches=self.searches)
-        spent = claim(ledger.events, budget, "linear")
-        return Release(fit.mixture, ledger.events, spent, [synopsis.released], notes=notes)
-
-    def measure(
-        self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
-    ) -> Synopsis:
-        """Measure the synopsis alone, with all of this budget. The ledger gets every measurement."""
-        partition, noisy = self.measure_counts(view, spec, budget, source, ledger)
-        counts = base64.b64encode(noisy.astype("<f8").tobytes()).decode("ascii")
-        return self.replay({**partition, "counts": counts}, spec, budget)
-
-    def replay(self, released: dict[str, Any], spec: Spec, budget: Budget) -> Synopsis:
-        """Compute the synopsis from the transcript and public values only."""
-        neighbours = self.relation(spec)
-        lower, upper = self.boxes(released, spec)
-        return Synopsis(
-            lower,
-            upper,
-            np.frombuffer(base64.b64decode(released["counts"]), dtype="<f8"),
-            deviation=self.deviation(neighbours, budget),
-            rows=spec.domain.rows,
-            rows_are_exact=neighbours.size_is_public,
-            records_per_unit=neighbours.records,
-            released=released,
-            shape=self.shape(released),
-        )
-
-    def measure_counts(
-        self, view: Records, spec: Spec, budget: Budget, source: NoiseSource, ledger: Ledger
-    ) -> tuple[dict[str, Any], np.ndarray]:
-        """Return the partition of the public box in transcript form, and the noisy count of each part."""
-        raise NotImplementedError
-
-    def boxes(self, released: dict[str, Any], spec: Spec) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and upper corners of the parts of such a partition."""
-        raise NotImplementedError
-
-    def shape(self, released: dict[str, Any]) -> TreeShape | None:
-        """Return the tree whose leaves are the parts of such a partition; None if there is no tree."""
-        return None
-
-    def deviation(self, neighbours: Neighbours, budget: Budget) -> float:
-        """Return the standard deviation of the noise in one count."""
-        raise NotImplementedError
 
 
 def project_to_simplex(shares: np.ndarray) -> np.ndarray:
