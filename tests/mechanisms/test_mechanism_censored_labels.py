@@ -120,6 +120,23 @@ def test_limits_of_noise_lie_just_above_its_quantiles(law):
         assert (lengths > 0.9 * longest).mean() > allowed
 
 
+@pytest.mark.parametrize(("entries", "values"), [(2, 5000), (300, 300)])
+def test_limits_of_noise_hold_for_many_values(entries, values):
+    """The confidence is divided among the values. Draws that cannot show such a quantile give no limit."""
+    probability, limits = 1 - 0.025 / values, VectorNoise("laplace", 1.0)
+    parts = np.full(entries, 1 / entries)
+    noise = np.random.default_rng(13).laplace(0, math.sqrt(0.5), (200_000, entries))
+    lengths = np.sqrt(np.maximum((noise**2 / parts).sum(axis=1) - noise.sum(axis=1) ** 2, 0))
+    for limit, drawn in (
+        (limits.largest_length(parts, probability), lengths),
+        (limits.largest_sum(entries, probability), np.abs(noise.sum(axis=1))),
+    ):
+        assert (drawn > limit).sum() <= 200_000 * (1 - probability) + 12
+    assert limits.largest_length(np.full(20_000, 1 / 20_000), probability) == math.inf
+    hopeless = bound_information(np.ones((4000, 3)), np.full(4000, 1 / 4000), limits, 12_000)
+    assert 0 < hopeless.limit(0.5) <= math.log(0.5 + 0.5 * 4000)
+
+
 def test_a_table_of_noise_censors_all():
     """Where the noise exceeds the table, a label is hardly ever the component of its record."""
     noisy = np.random.default_rng(3).laplace(0, 1e6, (10, 8))

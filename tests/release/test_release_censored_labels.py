@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from test_release_forgeries import rebuilt, seal
+from walks_park import ENTRY
 
 from privmix import PrivateGaussianMixture
 from privmix.errors import UserError
@@ -96,3 +97,14 @@ def test_an_unknown_attribute_is_refused(park, capsys):
 def test_the_model_file_is_as_before_without_labels(released):
     assert json.loads((released["grid"] / "model.json").read_text())["labels"] is None
     assert read_release(released["grid"]).labels is None
+
+
+def test_columns_with_atoms_have_no_censored_labels(park, capsys):
+    columns = [dict(each) for each in ENTRY["columns"]]
+    columns[1]["atoms"] = [0]
+    park.write(config=WANTED, entry={"columns": columns})
+    sentence = park.refused(
+        capsys, "release", "walks", "--mechanism", "grid", "--epsilon", "1", "--out", "out"
+    )
+    assert "records of walks may lack 'east'" in sentence
+    assert not park.lines, "nothing was spent"

@@ -195,7 +195,15 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
 def _check_censored(planned: RunPlan) -> None:
     """Check that censored labels name attributes. Datasets that are not in the run do not matter, as in components."""
     for dataset, entry in planned.entries.items():
-        for name in planned.censored_labels(dataset):
+        wanted = planned.censored_labels(dataset)
+        lacking = [axis.name for axis in build_axes(entry) if axis.blank or axis.atoms]
+        if wanted and lacking:
+            raise UserError(
+                f"configuration: censored_labels.{dataset}: records of {dataset} may lack {lacking[0]!r} (a blank or "
+                "an atom), and labels limit what complete records tell only if all records are complete. Remove it, or "
+                "declare this column without atoms and with `missing: drop`."
+            )
+        for name in wanted:
             if name not in entry.attributes:
                 raise UserError(
                     f"configuration: censored_labels.{dataset} names {name!r}, which is no attribute of this dataset; "

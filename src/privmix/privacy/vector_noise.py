@@ -12,11 +12,13 @@ from typing import Literal
 
 import numpy as np
 
-MOST_DRAWS, LEAST_DRAWS = 200_000, 10_000
-MOST_NUMBERS = 10_000_000  # of all draws of a law, so that long vectors have fewer
+LEAST_DRAWS = 200_000
+MOST_NUMBERS = 40_000_000  # of all draws of a law
 DOUBT = 1e-6  # probability that a limit lies below its quantile
+MARGIN = 4 * math.log(
+    1 / DOUBT
+)  # expected draws above a quantile, so that an order statistic above it is certain
 SEED = 20_180_318
-
 
 Law = Literal["laplace", "gaussian"]
 
@@ -31,18 +33,28 @@ class VectorNoise:
     def largest_length(self, parts: np.ndarray, probability: float) -> float:
         """Return t with P(‖e‖_parts ≤ t) ≥ probability, where ‖e‖²_parts = Σ e_k²/r_k - (Σ e_k)² for parts r of one.
 
-        It is the length of e - r Σe in the norm Σ v_k²/r_k: expand the square and use Σ r_k = 1.
+        It is the length of e - r Σe in the norm Σ v_k²/r_k: expand the square and use Σ r_k = 1. Infinite if the law
+        would need too many draws.
         """
-        return self.deviation * _above(_lengths(self.law, tuple(parts.tolist())), probability)
+        draws = _needed_draws(probability)
+        if draws * len(parts) > MOST_NUMBERS:
+            return math.inf
+        return self.deviation * _above(_lengths(self.law, tuple(parts.tolist()), draws), probability)
 
     def largest_sum(self, entries: int, probability: float) -> float:
-        """Return t with P(|Σ e_k| ≤ t) ≥ probability, for a vector of this many entries."""
-        return self.deviation * _above(_sums(self.law, entries), probability)
+        """Return t with P(|Σ e_k| ≤ t) ≥ probability, for a vector of this many entries; infinite as above."""
+        draws = _needed_draws(probability)
+        if 2 * draws > MOST_NUMBERS:
+            return math.inf
+        return self.deviation * _above(_sums(self.law, entries, draws), probability)
+
+
+def _needed_draws(probability: float) -> int:
+    return max(LEAST_DRAWS, math.ceil(MARGIN / (1 - probability)))
 
 
 @lru_cache(maxsize=8)
-def _lengths(law: Law, parts: tuple[float, ...]) -> np.ndarray:
-    draws = max(min(MOST_DRAWS, MOST_NUMBERS // len(parts)), LEAST_DRAWS)
+def _lengths(law: Law, parts: tuple[float, ...], draws: int) -> np.ndarray:
     shape = (draws, len(parts))
     drawn = (
         _generator().standard_normal(shape)
@@ -54,11 +66,11 @@ def _lengths(law: Law, parts: tuple[float, ...]) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def _sums(law: Law, entries: int) -> np.ndarray:
+def _sums(law: Law, entries: int, draws: int) -> np.ndarray:
     """Draw sums. A Laplace number is a difference of exponential ones, so their sum is one of gamma numbers."""
     if law == "gaussian":
-        return np.asarray(math.sqrt(entries) * np.abs(_generator().standard_normal(MOST_DRAWS)))
-    up, down = _generator().standard_gamma(entries, (2, MOST_DRAWS))
+        return np.asarray(math.sqrt(entries) * np.abs(_generator().standard_normal(draws)))
+    up, down = _generator().standard_gamma(entries, (2, draws))
     return np.asarray(math.sqrt(0.5) * np.abs(up - down))
 
 
@@ -71,7 +83,8 @@ def _above(values: np.ndarray, probability: float) -> float:
 
     The number of draws above the quantile is binomial with mean m = n (1 - probability). It is below m - √(2 m ln(1 /
     DOUBT)) with probability at most DOUBT (Chernoff's bound of the lower tail), so that many largest draws lie above.
+    m ≥ MARGIN makes that number positive.
     """
     mean = len(values) * (1 - probability)
-    above = max(math.floor(mean - math.sqrt(2 * mean * math.log(1 / DOUBT))), 1)
+    above = math.floor(mean - math.sqrt(2 * mean * math.log(1 / DOUBT)))
     return float(np.partition(values, -above)[-above])

@@ -370,8 +370,8 @@ def _labels(labels: CensoredLabels) -> list[str]:
         "release holds no label of its own records.",
         f"With 95 % confidence, a label of the records of this release tells at most {listing(told)}. The limits "
         "follow from the published noisy table of components by values, so they cost no further privacy.",
-        "A limit holds for one label of each record and for each attribute on its own. Several labels of one record "
-        "tell more. So does a label together with other facts about the record.",
+        "A limit holds for one label of each record and for each attribute on its own. Several labels of one record, "
+        "or of several records of one person, tell more. So does a label together with other facts about the record.",
     ]
 
 

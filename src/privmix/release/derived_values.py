@@ -135,6 +135,7 @@ def check_labels(model: ReleasedModel, plan: PublicPlan) -> None:
         return
     labels, wanted = model.labels, plan.spec.censored
     follow = plan.attributes is not None and len(wanted) == len(labels.limits) > 0
+    follow = follow and not plan.spec.domain.states
     if follow and plan.attributes is not None:
         neighbours = plan.mechanism.relation(plan.spec)
         bounds = censored_labels.bound_all(

@@ -28,7 +28,9 @@ limit is the sum over s of the smaller of (1) and (2) with the worst D_s, N_s an
 and `choose` takes the largest κ, in steps of STEP, whose limits of all attributes are as requested.
 
 What it is not. The limit is about I(Z; S) of the records of the release, one label for each record, and each attribute
-on its own. Several labels of one record tell more, and so can a label together with other data. A label that tells
+on its own (each limit has its own CONFIDENCE). Several labels of one record tell more, and so do the labels of several
+records of one person, and a label together with other data. Records that may lack coordinates have no censored labels:
+an average over all records would say little about the complete ones. A label that tells
 nothing about an attribute may still tell other things. Rounding to the lattice of a release changes an entry by at most
 n 2^-21, which the limit ignores.
 """

@@ -161,9 +161,9 @@ class Groups:
 
     @cached_property
     def heard(self) -> np.ndarray:
-        """The groups that stand out from the noise."""
+        """The groups that stand out from the noise, and keep records where the table is made non-negative."""
         noisy = self.deviation * np.sqrt(len(self.table))
-        return np.flatnonzero(self.table.sum(axis=0) > HEARD * noisy)
+        return np.flatnonzero((self.table.sum(axis=0) > HEARD * noisy) & (self.members.sum(axis=0) > 0))
 
     def weights(self, logarithms: np.ndarray) -> np.ndarray:
         """Return the weighted count of each part, for weights of the heard groups; others have their mean weight."""
