@@ -99,3 +99,13 @@ def test_a_mechanism_set_to_null_may_still_be_a_target_of_attacks():
     assert (
         load_settings(GOOD | {"mechanisms": mechanisms, "evaluation": attacked}).shadows_for("m", 1.0) == 12
     )
+
+
+@pytest.mark.parametrize(
+    "sources", [{"a": "http://me:s3cret@h/x"}, "http://me:s3cret@h/x", ["ftp://me:s3cret@h/x"]]
+)
+def test_a_url_instead_of_a_local_file_is_refused_and_not_shown(sources):
+    with pytest.raises(UserError, match="only the path of a local file is allowed") as raised:
+        load_settings({**GOOD, "sources": sources})
+    assert "s3cret" not in str(raised.value)
+    assert "me:" not in str(raised.value)

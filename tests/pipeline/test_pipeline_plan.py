@@ -143,3 +143,12 @@ def test_a_dataset_without_coordinates_has_jobs_of_mechanisms_that_need_none(def
     del mechanisms["non_private"], mechanisms["noisy_grid"]
     with pytest.raises(UserError, match=r"survey, which has attributes but no coordinates; add `noisy_grid`"):
         make_plan(config)
+
+
+def test_a_missing_local_file_does_not_show_a_password(default):
+    default["sources"] = {"checkins": "http:/me:s3cret@h/rows.csv"}
+    with pytest.raises(
+        UserError, match=r"there is no file .*http:/\*\*\*@h/rows.csv; correct the path"
+    ) as raised:
+        make_plan(default)
+    assert "s3cret" not in str(raised.value)
