@@ -103,7 +103,7 @@ class Account:
         """
         content = fingerprints.to_bytes()
         digest = _digest(content)
-        cost = replace(cost, source=digest)
+        cost = replace(cost, source=fingerprints.pairs or digest)
         with self._locked() as handle:
             entries, end = self._read(handle)
             if not entries:
@@ -123,6 +123,7 @@ class Account:
                 "delta": cost.delta,
                 "nearby": cost.nearby,
                 "most": fingerprints.most,
+                "pairs": fingerprints.pairs,
                 "fingerprints": digest,
             }
             self._append(handle, entry, entries, end)
@@ -329,7 +330,7 @@ def _cost(entry: dict[str, Any]) -> Cost:
         delta=entry["delta"],
         most=entry.get("most"),
         nearby=entry.get("nearby"),
-        source=entry["fingerprints"],
+        source=entry.get("pairs") or entry["fingerprints"],  # lines of earlier versions have no `pairs`
     )
 
 

@@ -88,16 +88,13 @@ CHANGES = (
     change(
         "releases of records are not charged to persons",
         OF_SPENDING + "::test_releases_of_records_and_of_persons_are_refused_alike_in_both_orders",
-        (CHARGES, "together if cost.most is None else largest", "1"),
+        (CHARGES, "Charge(cost, together, len(known)) if", "Charge(cost, 1) if"),
+        (CHARGES, "else Charge(cost, largest)", "else Charge(cost, 1)"),
     ),
     change(
         "another id column hides the records of a person",
         OF_SPENDING + "::test_another_id_column_does_not_hide_the_records_of_a_person",
-        (
-            CHARGES,
-            "together if cost.most is None else largest",
-            "together if cost.most is None else cost.most",
-        ),
+        (CHARGES, "else Charge(cost, largest)", "else Charge(cost, cost.most)"),
     ),
     change(
         "releases are not linked through others",
