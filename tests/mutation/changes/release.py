@@ -97,6 +97,21 @@ CHANGES = (
         (CHARGES, "else Charge(cost, largest)", "else Charge(cost, cost.most)"),
     ),
     change(
+        "files with the same persons and rows in other pairs count as one file",
+        OF_FINGERPRINTS + "::test_the_same_persons_and_the_same_rows_in_other_pairs_are_other_records",
+        (FINGERPRINTS, "np.column_stack([owner, others])", "np.column_stack([others])"),
+    ),
+    change(
+        "other bytes of the same records count as another file",
+        OF_FINGERPRINTS + "::test_other_bytes_of_the_same_records_are_no_other_file",
+        (SPENDING, "source=fingerprints.pairs or digest", "source=digest"),
+    ),
+    change(
+        "of two numbers of records of a person in one file, the later counts",
+        OF_SPENDING + "::test_lines_without_pairs_stay_readable",
+        (CHARGES, "max(cost.most, known.get(source, 0))", "cost.most"),
+    ),
+    change(
         "releases are not linked through others",
         OF_SPENDING + "::test_releases_with_and_without_ids_are_linked_through_others",
         (SPENDING, "            if mixed:\n", "            if False:\n"),
