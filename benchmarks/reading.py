@@ -3,7 +3,8 @@
     python benchmarks/reading.py [--rows 6442890] [--rounds 9]
 
 Both sides alternate in one process: `read_clean` as it is, and the same without the check. The hash runs in a thread of
-its own, so the wall time is compared. The smallest of all rounds counts. The requirement is at most 10 % on two cores.
+its own. The smallest of all rounds counts. The requirement is at most 10 %; the CPU time is the safer figure on a busy
+machine.
 """
 
 import argparse

@@ -134,3 +134,13 @@ def test_statistics_are_for_all_datasets_or_for_each():
     assert every.statistics_for(name)[0].kind == "mean"
     assert own.statistics_for("another") == ()
     assert load_settings(GOOD).statistics_for(name) == ()
+
+
+@pytest.mark.parametrize(
+    "sources", [{"a": "http://me:s3cret@h/x"}, "http://me:s3cret@h/x", ["ftp://me:s3cret@h/x"]]
+)
+def test_a_url_instead_of_a_local_file_is_refused_and_not_shown(sources):
+    with pytest.raises(UserError, match="only the path of a local file is allowed") as raised:
+        load_settings({**GOOD, "sources": sources})
+    assert "s3cret" not in str(raised.value)
+    assert "me:" not in str(raised.value)

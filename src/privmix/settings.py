@@ -332,6 +332,11 @@ def _known_keys(location: tuple[str | int, ...]) -> list[str]:
 
 def load_settings(config: dict[str, Any]) -> Settings:
     """Validate a configuration. Raise `UserError` with key, value and nearest valid choice if it is wrong."""
+    if "://" in str(config.get("sources")):  # before a message shows the URL, which may hold a password
+        raise UserError(
+            "configuration: sources: a URL is given, but only the path of a local file is allowed; download the file "
+            "and give its path, or write a catalog entry with `source: {kind: url, url: ...}`."
+        )
     try:
         settings = Settings.model_validate(config)
     except ValidationError as error:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from privmix.artefacts.clean import RowCounts
 from privmix.catalog.entry import Entry, ExpectedCounts, entry_names, load_entry
@@ -89,6 +90,18 @@ def test_passwords_in_urls_are_hidden(tmp_path: Path, capsys: pytest.CaptureFixt
     sentence = failure("show", "gowalla", "--catalog", str(tmp_path))
     assert "ftp://***@snap" in sentence
     assert "s3cret" not in sentence
+
+
+def test_a_url_instead_of_a_path_does_not_show_its_password(tmp_path: Path):
+    sentence = failure("check", "checkins", "--source", "http://me:s3cret@h/rows.csv")
+    assert "http:/***@h/rows.csv" in sentence
+    content = yaml.safe_load((FOLDER / "checkins.yaml").read_text(encoding="utf-8"))
+    content["source"] = {"kind": "file", "path": "http://me:s3cret@h/rows.csv"}
+    (tmp_path / "checkins.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    refused = failure("show", "checkins", "--catalog", str(tmp_path))
+    assert "this is a URL, not the path of a file" in refused
+    assert "http://***@h/rows.csv" in refused
+    assert "s3cret" not in sentence + refused
 
 
 def test_later_catalogs_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -76,12 +76,15 @@ def test_older_files_of_sensitive_data_are_closed_and_those_of_a_group_stay():
         Path(name).chmod(number)
     for pattern in (plan.PRIVATE, plan.MODEL, plan.SCORES, plan.BENCHMARKS["fit"]):
         Path(pattern.format(dataset="checkins", mechanism="tree", epsilon="1")).parent.mkdir(parents=True)
+    Path(".snakemake/log").mkdir(parents=True)
     permissions.restrict_run([entry("public")])
+    assert mode(".snakemake") == 0o755
     assert {name: mode(name) for name in made} == made
     permissions.restrict_run([entry("sensitive")])
     assert [mode(name) for name in made] == [0o600, 0o640, 0o600, 0o600, 0o600, 0o644]
     for folder in ("data/private", "data/models", "data/scores", "logs/benchmarks/fit"):
         assert mode(f"{folder}/checkins") == 0o700
+    assert mode(".snakemake") == 0o700
 
 
 def test_the_patterns_cover_all_files_of_a_job():

@@ -194,3 +194,12 @@ def test_yaml_spellings_of_a_value_mean_the_listed_value():
     asked = [{"count": {"smoker": True}}, {"count": {"dog": True}}, {"count": {"size": 2}}]
     found = read_requests(asked, (), attributes, "here")
     assert [each.value for each in found] == ["true", "yes", "2"]
+
+
+def test_a_missing_local_file_does_not_show_a_password(default):
+    default["sources"] = {"checkins": "http:/me:s3cret@h/rows.csv"}
+    with pytest.raises(
+        UserError, match=r"there is no file .*http:/\*\*\*@h/rows.csv; correct the path"
+    ) as raised:
+        make_plan(default)
+    assert "s3cret" not in str(raised.value)

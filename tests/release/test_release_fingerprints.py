@@ -182,6 +182,66 @@ def test_the_same_records_have_the_same_fingerprints(park, change, ids):
     assert (before.most, after.most) == ((1, 1) if ids else (None, None))
 
 
+@pytest.mark.parametrize("change", SAME_RECORDS.items(), ids=SAME_RECORDS.keys())
+def test_only_the_same_records_of_the_same_persons_have_the_same_pairs(park, change):
+    name, apply = change
+    _trips(park)
+    assert _fingerprints(park, WITHOUT_IDS).pairs is None
+    before = _fingerprints(park, {}).pairs
+    after = _fingerprints(park, apply(park) or {}).pairs
+    assert (before == after) is (name not in OTHER_RECORDS)
+
+
+OTHER_RECORDS = (
+    "row added",
+    "person removed",
+    "one person left of many",
+    "without attributes",
+    "added number column",
+)
+
+
+def _trips(park: Park) -> None:
+    """Give every person three rows."""
+    header, *rows = _table(park)
+    _write(park, [header, *([f"p{number // 3}", *row[1:]] for number, row in enumerate(rows))])
+
+
+def test_the_same_persons_and_the_same_rows_in_other_pairs_are_other_records(park):
+    """Otherwise two files with one record of a person each would count as one file."""
+    _trips(park)
+    before = _fingerprints(park, {})
+    header, *rows = _table(park)
+    _write(park, [header, *([who[0], *row[1:]] for who, row in zip(rows, rows[1:] + rows[:1], strict=True))])
+    after = _fingerprints(park, {})
+    np.testing.assert_array_equal(before.persons, after.persons)
+    assert len(np.setxor1d(before.rows, after.rows)) == 2  # those of the files
+    assert before.pairs != after.pairs
+
+
+def test_repeated_records_and_other_identifiers_are_other_pairs(park):
+    _trips(park)
+    visit = {"name": "visit", "type": "identifier", "description": "visit"}
+    with_visits = {"columns": [*ENTRY["columns"], visit]}
+    header, *rows = _table(park)
+    found = set()
+    for table in (rows, [*rows, rows[0]], [*rows, rows[0], rows[0]]):
+        for first in (0, 1000):
+            _write(park, [[*header, "visit"], *([*row, f"{first + n}"] for n, row in enumerate(table))])
+            found.add(_fingerprints(park, with_visits).pairs)
+            found.add(_fingerprints(park, {}).pairs)
+    assert len(found) == 9
+
+
+def test_the_key_decides_the_pairs(park):
+    path, entry, nothing = park.folder / "walks.csv", Entry.model_validate(ENTRY), np.empty((0, 2))
+    one, other = (
+        fingerprint_records(path, file_sha256(path), entry, bytes([byte] * 32), nothing).pairs
+        for byte in (1, 2)
+    )
+    assert one != other
+
+
 def test_the_order_of_columns_does_not_change_a_fingerprint():
     values = np.array([[1.0, 2.0, 3.0], [5.0, 4.0, np.nan]])
     key = bytes(range(16))
@@ -372,9 +432,9 @@ def test_ids_of_one_person_in_two_notations_count_together(park):
 def test_every_purpose_has_its_own_key():
     keys = {
         fingerprints.derive_key(KEY, purpose, 16)
-        for purpose in (b"persons", b"rows", b"texts", b"files", b"chain")
+        for purpose in (b"persons", b"rows", b"texts", b"files", b"pairs", b"sources", b"chain")
     }
-    assert len(keys) == 5
+    assert len(keys) == 7
 
 
 def test_other_columns_of_the_same_file_overlap_also_without_ids(park):
@@ -533,7 +593,42 @@ def test_releases_of_records_and_persons_are_refused_in_both_orders(park, capsys
             cli.main([*words, "one"])
     said = park.refused(capsys, *words, "two")
     assert "sum: ε = 3, " in said
-    assert "ε = 2 × 1 = 2, δ = 0 (one person has up to 2 records in these releases)" in said
+    assert "ε = 2 × 1 = 2, δ = 0 (one person has up to 2 records in one of these releases)" in said
+
+
+@pytest.mark.parametrize(
+    "change", [lambda content: content + b"\n", gzip.compress], ids=["blank line", "compressed"]
+)
+def test_other_bytes_of_the_same_records_are_no_other_file(park, capsys, change):
+    """A release without ids, then two that protect the persons of the same records, the second from other bytes."""
+    header, *rows = _table(park)
+    pairs = [[f"p{number // 2}", *row[1:]] for number, row in enumerate(rows)]
+    words = ["release", "walks", "--mechanism", "response", "--epsilon", "1", "--out"]
+    for entry in (WITHOUT_IDS, PERSON_LEVEL):
+        park.write(config={"release": {"limit_epsilon": 3.5, "limit_delta": 1e-5}}, entry=entry)
+        _write(park, [header, *pairs])
+        cli.main([*words, "one" if entry is WITHOUT_IDS else "two"])
+    _bytes(park, change)
+    said = park.refused(capsys, *words, "three")
+    assert "ε = 2 × 1 = 2, δ = 0 (one person has up to 2 records in one of these releases)" in said
+    assert "sum: ε = 4, " in said
+
+
+def test_two_id_columns_of_one_file_charge_the_records_of_the_person(park, capsys):
+    """The later release has an id for each record. The earlier one knows that a person has two of them."""
+    visit = {"name": "visit", "type": "identifier", "description": "visit"}
+    both = {"columns": [*ENTRY["columns"], visit]}
+    header, *rows = _table(park)
+    table = [[*header, "visit"], *([f"p{n // 2}", *row[1:], f"v{n}"] for n, row in enumerate(rows))]
+    visits = {"privacy": {"unit": "record", "person_column": "visit"}}
+    words = ["release", "walks", "--mechanism", "response", "--epsilon", "1", "--out"]
+    for entry in (PERSON_LEVEL, visits):
+        park.write(config={"release": {"limit_epsilon": 2.5, "limit_delta": 1e-5}}, entry={**entry, **both})
+        _write(park, table)
+        if entry is PERSON_LEVEL:
+            cli.main([*words, "one"])
+    said = park.refused(capsys, *words, "two")
+    assert "this release: ε = 2 × 1 = 2, δ = 0 (one person has up to 2 records" in said
 
 
 def test_a_second_account_in_the_configuration_is_refused(park, capsys):

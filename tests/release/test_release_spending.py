@@ -242,6 +242,38 @@ def test_several_releases_of_one_file_count_its_records_once(tmp_path):
     assert [each.total[0] for each in charges.statements(booking.earlier, booking.cost)] == [2.375, 5.0]
 
 
+def test_files_count_once_by_their_pairs_of_person_and_record_and_otherwise_each(tmp_path):
+    """Two fingerprints of a file whose bytes changed, then a release without ids."""
+    one, other = _rows(1, 2, 3, persons=(7,), most=3), _rows(1, 2, 4, persons=(7,), most=3)
+    for pairs, factor, why in (
+        (("same", "same"), 3, "one person has up to 3 records in one of these releases"),
+        (("one", "other"), 6, "the 2 files with person ids have up to 6 records of one person together"),
+        ((None, None), 6, "the 2 files with person ids have up to 6 records of one person together"),
+    ):
+        book = _book(tmp_path / str(pairs))
+        for rows, own in zip((one, other), pairs, strict=True):
+            _spend(book, 0.5, replace(rows, pairs=own), limit=3.0, unit="person")
+        with pytest.raises(UserError, match=rf"{factor} × 1 = {factor}, δ = 0 \({why}\)"):
+            _spend(book, 1.0, _rows(1, 2), limit=3.0)
+
+
+def test_lines_without_pairs_stay_readable(tmp_path):
+    """Accounts of earlier versions: each set of fingerprints counts as a file, with its largest number of records."""
+    book = _book(tmp_path)
+    append = book._append
+
+    def append_old(handle, entry, entries, end):
+        append(handle, {name: entry[name] for name in entry if name != "pairs"}, entries, end)
+
+    book._append = append_old
+    _spend(book, 0.5, _rows(1, 2, 3, persons=(7,), most=3), unit="person")
+    _spend(book, 0.5, _rows(1, 2, 3, persons=(7,), most=1), unit="person")
+    assert "pairs" not in book.path.read_text()
+    booking = _spend(_book(tmp_path), 0.5, _rows(1, 2, 3))
+    [_, person] = charges.statements(booking.earlier, booking.cost)
+    assert [each.records for each in person.charges] == [1, 1, 3]
+
+
 @pytest.mark.parametrize(
     ("ids", "unit", "next_unit"),
     [(False, "record", "record"), *itertools.product([True], ["record", "person"], ["record", "person"])],

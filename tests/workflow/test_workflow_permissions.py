@@ -32,6 +32,8 @@ def test_a_run_writes_sensitive_files_for_the_owner_only(tmp_path: Path, visibil
     kinds = {str(path) for path in found}
     assert {*TARGETS, "data/raw/tiny.raw", "data/clean/tiny.parquet", "logs/clean/tiny.log"} <= kinds
     assert {"logs/fit/tiny/noisy_grid/eps-1.log", "logs/benchmarks/clean/tiny.tsv"} <= kinds
+    assert list((tmp_path / ".snakemake/log").glob("*.log"))
+    assert (stat.S_IMODE((tmp_path / ".snakemake").stat().st_mode) == 0o700) is (visibility == "sensitive")
     if visibility == "sensitive":
         assert {path: oct(mode) for path, mode in found.items() if mode & 0o077} == {}
     else:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails
 
 from privmix.errors import UserError, suggest, to_user_error
@@ -49,6 +49,13 @@ class FileSource(CatalogModel):
     path: str
     bytes: int | None = Field(default=None, gt=0)
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+
+    @field_validator("path")
+    @classmethod
+    def _is_no_url(cls, path: str) -> str:
+        if "://" in path:
+            raise ValueError("this is a URL, not the path of a file; use `source: {kind: url, url: ...}`")
+        return path
 
 
 class PackageSource(CatalogModel):
@@ -461,9 +468,10 @@ class Entry(CatalogModel):
 def hide_password(text: str) -> str:
     """Return text in which `https://***@host` replaces each URL with a user name or password.
 
-    The second form is a password with an unescaped slash: it looks like a port that is not a number.
+    The second form is a password with an unescaped slash: it looks like a port that is not a number. `:/` is what a
+    path makes of `://`.
     """
-    return re.sub(r"(?<=://)([^/?#\s]*@|[^/?#\s@]*:\d*[^\d/?#\s@][^\s@]*@)", "***@", text)
+    return re.sub(r"(:/{1,2})([^/?#\s]*@|[^/?#\s@]*:\d*[^\d/?#\s@][^\s@]*@)", r"\1***@", text)
 
 
 QUOTE_HINT = "YAML does not read yes, no, on, off, dates and plain numbers as text: quote the value."

@@ -14,7 +14,7 @@ from pyarrow import csv
 from privmix.artefacts.io import CorruptFileError, atomic_write, compute_content, describe_mismatch
 from privmix.catalog import synthetic
 from privmix.catalog.download import download_file
-from privmix.catalog.entry import Entry, FileSource, PackageSource, UrlSource
+from privmix.catalog.entry import Entry, FileSource, PackageSource, UrlSource, hide_password
 from privmix.errors import UserError, suggest
 
 
@@ -36,9 +36,8 @@ def acquire(entry: Entry, target: Path, override: Path | None = None) -> None:
 def _copy(path: Path, target: Path, role: str, expected: FileSource | None = None) -> None:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
-        raise UserError(
-            f"{role} {what}: looked for {path.absolute()}; correct the path or put the file there."
-        )
+        looked = hide_password(str(path.absolute()))
+        raise UserError(f"{role} {what}: looked for {looked}; correct the path or put the file there.")
     with atomic_write(target) as temporary:
         shutil.copyfile(path, temporary)
         if expected is not None:

@@ -1,7 +1,8 @@
 """File permissions: only the owner can read the files and logs of a run with sensitive data.
 
 New files get the mode 0600 and new folders 0700, through the umask, which Snakemake passes on to its jobs. So this also
-holds for logs, benchmarks and folders. Older files that everyone can read are closed. Files that only the group can
+holds for logs, benchmarks and folders. Older files that everyone can read are closed, and so is `.snakemake`, which
+Snakemake creates before it reads the rules. Files that only the group can
 read stay as they are: someone has opened them on purpose.
 """
 
@@ -33,6 +34,7 @@ OF_RUN = (
     "reports/incomplete.*",
     "reports/figures",
     "logs/report.log",
+    ".snakemake",  # its log has the commands of failed jobs, which may name an isolated person
 )
 
 

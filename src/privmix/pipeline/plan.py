@@ -8,7 +8,7 @@ from typing import Any
 
 from privmix.artefacts.io import compact_json
 from privmix.artefacts.statistics import StatisticRequest
-from privmix.catalog.entry import Entry, find_entry
+from privmix.catalog.entry import Entry, find_entry, hide_password
 from privmix.clean.normalisation import build_attributes, build_axes
 from privmix.errors import UserError, suggest
 from privmix.mechanisms import registry
@@ -175,7 +175,9 @@ def make_plan(config: dict[str, Any]) -> RunPlan:
         path = planned.local_source(dataset)
         if path is not None and not path.is_file():
             where = "configuration: sources" if dataset in settings.sources else f"catalog entry {dataset}"
-            raise UserError(f"{where}: there is no file {path.resolve()}; correct the path.")
+            raise UserError(
+                f"{where}: there is no file {hide_password(str(path.resolve()))}; correct the path."
+            )
         if len(planned.left_out(dataset)) < len(planned.mechanisms):
             continue
         if not planned.entries[dataset].coordinates:

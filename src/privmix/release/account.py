@@ -36,21 +36,25 @@ WRITTEN = ".written"  # suffix of a fingerprint file before its line is on the d
 LIMITS = (
     "It adds up the releases of one project folder that share a person id or the values of a record, for one replaced "
     "record or person, and refuses a release above the limit that the curator has set.",
-    "It does not notice models that were fitted without `privmix release`, releases on another machine or in another "
-    "copy of the project, or account files that are deleted together, replaced by older copies together or forged with "
-    "their key.",
+    "It does not notice models that were fitted without `privmix release`, releases on another machine, in another "
+    "working directory or in another copy of the project, or account files that are deleted together, replaced by "
+    "older copies together or forged with their key.",
     "If no person id stayed the same, it takes records for new ones if their values were changed (rounded, moved, in "
     "other units), or if another file has them with fewer, more or other declared columns (an identifier is none), "
     "unless the coordinates or all number columns are the same.",
     "It takes persons for new ones if a release has other records of them, and its catalog entry does not declare the "
     "column of their ids as an identifier.",
-    "Copies of a record within one file count as one record, unless person ids show whose they are.",
+    "Copies of a record within one file count as one record, unless person ids show whose they are. It takes two files "
+    "with ids for the same records if all persons have records with the same values of all declared columns in both.",
     "If only some releases have person ids, or they use different ids for the same persons, the sum per person can be "
     "too small.",
     "It charges too much if different records have the same values, different persons (or "
     "other things with an identifier) have the same id, persons have more records in one release than in another, "
-    "several releases with ids are of different columns of one file, or a release shares different records with each "
-    "of several others.",
+    "or a release shares different records with each of several others.",
+    "For a release without ids, the sum per person adds up the records of a person in all linked files with ids. It "
+    "charges too much if the same records are in several of these files, and the files differ in a row, a value, a "
+    "declared column or the column of person ids. Files that differ only in their bytes (blank lines, compression, "
+    "order, format) count once.",
 )
 
 
@@ -103,7 +107,7 @@ class Account:
         """
         content = fingerprints.to_bytes()
         digest = _digest(content)
-        cost = replace(cost, source=digest)
+        cost = replace(cost, source=fingerprints.pairs or digest)
         with self._locked() as handle:
             entries, end = self._read(handle)
             if not entries:
@@ -123,6 +127,7 @@ class Account:
                 "delta": cost.delta,
                 "nearby": cost.nearby,
                 "most": fingerprints.most,
+                "pairs": fingerprints.pairs,
                 "fingerprints": digest,
             }
             self._append(handle, entry, entries, end)
@@ -329,7 +334,7 @@ def _cost(entry: dict[str, Any]) -> Cost:
         delta=entry["delta"],
         most=entry.get("most"),
         nearby=entry.get("nearby"),
-        source=entry["fingerprints"],
+        source=entry.get("pairs") or entry["fingerprints"],  # lines of earlier versions have no `pairs`
     )
 
 

@@ -6,10 +6,17 @@ as much as the person. A release that protects records costs a person with m rec
 (`group_cost` with m steps). m is the largest number of records of one person in that release or in any other of the
 sum, because a release may name other ids, such as those of trips: the ids of two releases do not show that they are of
 the same kind, so no smaller m is proven. For a release without ids, m is the sum of the numbers that the files with ids
-know, because it may hold the records of all these files, or 1 if none has ids. Releases with the same fingerprints have
-the same file, which counts once. A replaced person has the same number of records in each file, and a replaced record
-stays with its person and in its files. m comes from these files, so the sum per person is for persons with at most m
-records.
+know, because it may hold the records of all these files, or 1 if none has ids. A replaced person has the same number of
+records in each file, and a replaced record stays with its person and in its files. m comes from these files, so the sum
+per person is for persons with at most m records.
+
+Files with the same `source` count once in this sum. The source is a hash of the multiset of pairs of person and record
+(`fingerprints`), so it is the same if only the bytes of the file change. The sum stays an upper bound: let P be the set
+of the person's records, without copies, in the files with ids, and P(s) the set in the files of source s. All files of
+one source have the same pairs, so P(s) is the set in each of them and has at most m(s) elements. P is the union of
+these sets, so it has at most as many elements as the m(s) of all sources together. A record is its values in all
+declared columns: records of one person that are equal in them are copies. Files that differ in a row or in a declared
+column have other sources, and a record that is in several of them counts several times. So the sum may be too large.
 
 The limit holds for the sum per record, and also for the sum per person if any of the releases protects persons. So it
 does not matter which of a record-level and a person-level release comes first. It is basic composition, which is
@@ -56,7 +63,7 @@ class Cost:
     nearby: float | None = None  # ε for nearby places, if the user gave that one and `epsilon` is for any two
     source: str | None = field(
         default=None, compare=False
-    )  # the hash of its fingerprints; equal for one file only
+    )  # a hash of its persons and their records; without ids, of all fingerprints
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Charge:
 
     cost: Cost
     records: int  # records of the unit in that release
+    files: int = 1  # number of files with ids, with other records each, over which `records` is a sum
 
     @property
     def total(self) -> tuple[float, float]:
@@ -90,8 +98,12 @@ class Charge:
             reasons.append(
                 f"ε = {number(cost.nearby)} for nearby places is ε = {number(cost.epsilon)} for any two"
             )
-        if self.records > 1:
-            reasons.append(f"one person has up to {self.records} records in these releases")
+        if self.records > 1 and self.files > 1:
+            reasons.append(
+                f"the {self.files} files with person ids have up to {self.records} records of one person together"
+            )
+        elif self.records > 1:
+            reasons.append(f"one person has up to {self.records} records in one of these releases")
         if cost.relation == "add_remove":
             reasons.append(DOUBLE)
         return ", ".join(reasons)
@@ -147,14 +159,19 @@ def number(value: float) -> str:
 def statements(earlier: Sequence[Cost], new: Cost) -> list[Statement]:
     """Return the sum per record, and the sum per person if any of these releases protects persons."""
     every = [*earlier, new]
-    known = {cost.source or number: cost.most for number, cost in enumerate(every) if cost.most is not None}
+    known: dict[str | int, int] = {}  # largest number of records of one person, by file
+    for place, cost in enumerate(every):
+        if cost.most is not None:
+            source = cost.source or place
+            known[source] = max(cost.most, known.get(source, 0))
     largest, together = max(known.values(), default=1), max(sum(known.values()), 1)
     found = [Statement("record", tuple(Charge(cost, 1) for cost in every))]
     if any(cost.unit == "person" for cost in every):
-        charges = [
-            Charge(cost, 1 if cost.unit == "person" else together if cost.most is None else largest)
+        of_records = [
+            Charge(cost, together, len(known)) if cost.most is None else Charge(cost, largest)
             for cost in every
         ]
+        charges = [Charge(each.cost, 1) if each.cost.unit == "person" else each for each in of_records]
         found.append(Statement("person", tuple(charges)))
     return found
 

@@ -8,6 +8,10 @@ order of rows, the format and encoding of the file, and the notation of values. 
 also those that cleaning drops, and the coordinates of the clean file. The raw file has a fingerprint too, so releases
 of different columns of the same file overlap.
 
+With person ids, all pairs of person and record, with repeats, have one more hash together. It is equal for two files
+with the same records of the same persons, whatever their bytes; `charges` counts such files once. Here a record is its
+values in all declared columns, and other identifiers count too.
+
 Every value is one number, which depends on its text alone and not on the type of its column: a rating is the same as a
 number, a category or an ordinal. Numbers count as 32-bit floats, so that a file with single precision matches one with
 double precision. A date counts as days since 1970, true and yes as 1, false and no as 0, and a blank as NaN. Any other
@@ -30,7 +34,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from privmix.artefacts.io import file_sha256
 from privmix.catalog.entry import CATEGORICAL, NUMERIC, Column, Entry, to_number
@@ -53,6 +56,7 @@ class Fingerprints:
     persons: np.ndarray  # (p,) uint64; without `person_column`, of all identifiers
     rows: np.ndarray  # (r,) uint64; one of them is of the raw file
     most: int | None  # largest number of records of one person; None without person ids
+    pairs: str | None = None  # hash of all pairs of person and record, with repeats; None without person ids
 
     def overlaps(self, other: "Fingerprints") -> bool:
         """Return whether the two share a person or a record."""
@@ -65,7 +69,7 @@ class Fingerprints:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Fingerprints":
-        """Return the fingerprints in the content of a file. The account has `most`; an overlap does not need it."""
+        """Return the fingerprints in the content of a file, which overlaps need. The account has the others."""
         words = np.frombuffer(content, dtype=WORD)
         persons = int(words[0])
         return cls(words[1 : 1 + persons], words[1 + persons :], None)
@@ -101,24 +105,25 @@ def fingerprint_records(
     rows = [_hash_file(sha256, derive_key(key, b"files", 32))]
     if entry.coordinates:
         rows.append(hash_rows(_ordinals_as_text(entry, coordinates, text_key), row_key))
-    found: dict[str, list[pa.Table]] = {name: [] for name in _id_columns(entry)}
+    columns: dict[str, list[pa.Array]] = {name: [] for name in _id_columns(entry)}
+    widest = []
     for batch in read_batches(raw, _with_texts(entry)):
-        rows += [hash_rows(values, row_key) for values in _row_values(entry, batch, text_key)]
-        for name, tables in found.items():
-            tables.append(pa.Table.from_struct_array(batch.identifiers[name].value_counts()))
-    hashed = np.concatenate(rows)
-    hashed.sort()
-    distinct = hashed[_run_starts(hashed)]
-    of_persons = found.pop(entry.privacy.person_column or "", None)
-    others = [  # a blank is no id
-        table.filter(pc.not_equal(pc.utf8_trim_whitespace(table["values"]), ""))
-        for tables in found.values()
-        for table in tables
-    ]
-    ids, most = (np.empty(0, dtype=WORD), None) if of_persons is None else _hash_persons(of_persons, id_key)
-    if others:
-        ids = np.union1d(ids, _hash_persons(others, id_key)[0]).astype(WORD)
-    return Fingerprints(ids, distinct, most)
+        hashed = [hash_rows(values, row_key) for values in _row_values(entry, batch, text_key)]
+        rows += hashed
+        widest.append(hashed[-1])
+        for name, encoded in columns.items():
+            encoded.append(batch.identifiers[name].dictionary_encode())
+    ids = {name: _hash_column(encoded, id_key) for name, encoded in columns.items()}
+    persons = _sorted_runs(np.concatenate([np.empty(0, dtype=WORD), *ids.values()]))[0]
+    persons = persons[persons != hash_ids(pa.array([""]), id_key)[0]]  # a blank is no id
+    distinct = _sorted_runs(np.concatenate(rows))[0]
+    if entry.privacy.person_column is None:
+        return Fingerprints(persons, distinct, None)
+    owner = ids.pop(entry.privacy.person_column)
+    most = _sorted_runs(owner.copy())[1].max(initial=1)
+    others = np.sort(np.column_stack([np.concatenate(widest), *ids.values()]), axis=1)
+    pairs = _hash_blocks(np.column_stack([owner, others]), derive_key(key, b"pairs", 16))
+    return Fingerprints(persons, distinct, int(most), _hash_multiset(pairs, derive_key(key, b"sources", 32)))
 
 
 def _id_columns(entry: Entry) -> list[str]:
@@ -126,21 +131,25 @@ def _id_columns(entry: Entry) -> list[str]:
     return [column.name for column in entry.columns if column.type == "identifier"]
 
 
-def _run_starts(ordered: np.ndarray) -> np.ndarray:
-    """Return where each run of equal values starts. `np.unique` takes ten times as long for millions of values."""
-    starts = np.ones(len(ordered), dtype=bool)
-    starts[1:] = ordered[1:] != ordered[:-1]
-    return np.flatnonzero(starts)
+def _hash_column(encoded: list[pa.Array], key: bytes) -> np.ndarray:
+    """Return a keyed hash of the id in each row, (n,) uint64. Each distinct id is hashed once."""
+    whole = pa.chunked_array(encoded).unify_dictionaries().combine_chunks()
+    return hash_ids(whole.dictionary, key)[whole.indices.to_numpy()]
 
 
-def _hash_persons(counted: list[pa.Table], key: bytes) -> tuple[np.ndarray, int]:
-    """Return the fingerprints of persons, and the largest number of records of one person."""
-    table = pa.concat_tables(counted).group_by("values").aggregate([("counts", "sum")])
-    hashed, counts = hash_ids(table["values"].combine_chunks(), key), table["counts_sum"].to_numpy()
-    order = np.argsort(hashed)
-    starts = _run_starts(hashed[order])
-    most = np.add.reduceat(counts[order], starts).max(initial=1) if len(starts) else 1
-    return hashed[order][starts], int(most)
+def _sorted_runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort the values in place. Return the distinct ones in order, and how often each occurs.
+
+    `np.unique` takes ten times as long for millions of values.
+    """
+    values.sort()
+    starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]][: len(values)])
+    return values[starts], np.diff(np.r_[starts, len(values)])
+
+
+def _hash_multiset(values: np.ndarray, key: bytes) -> str:
+    """Return a keyed hash of all values, whatever their order."""
+    return hashlib.blake2b(np.sort(values).astype(WORD).tobytes(), key=key, digest_size=32).hexdigest()
 
 
 def derive_key(key: bytes, purpose: bytes, size: int) -> bytes:
@@ -226,9 +235,13 @@ def hash_rows(values: np.ndarray, key: bytes) -> np.ndarray:
         single = values.astype("<f4")
     single += np.float32(0)  # -0.0 becomes 0.0
     single.sort(axis=1)
+    return _hash_blocks(single, key)
+
+
+def _hash_blocks(rows: np.ndarray, key: bytes) -> np.ndarray:
     hashed = [
-        siphash(single[start : start + BLOCK_ROWS].view(np.uint8), key)
-        for start in range(0, len(single), BLOCK_ROWS)
+        siphash(rows[start : start + BLOCK_ROWS].view(np.uint8), key)
+        for start in range(0, len(rows), BLOCK_ROWS)
     ]
     return np.concatenate(hashed) if hashed else np.empty(0, dtype=WORD)
 

@@ -176,7 +176,7 @@ def _column_names(mechanism: LocalMechanism, plan: PublicPlan) -> list[str]:
 
 
 def _check_seal(path: Path, file: pq.ParquetFile) -> None:
-    """Check that the seal is the SHA-256 of the file and nothing else."""
+    """Check that the seal is the hash of the file and nothing else."""
     [(name, form)] = PARQUET_SEAL.items()
     digits = re.escape(form).replace(NO_DIGITS, rb"[0-9a-f]{64}")
     _demand(re.fullmatch(digits, file.metadata.metadata[name]) is not None, "its seal")

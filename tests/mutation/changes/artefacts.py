@@ -25,14 +25,19 @@ CHANGES = (
     ),
     change("the seal of a JSON file is not checked", FLIPPED, (FILES, "    if damage:\n", "    if False:\n")),
     change(
-        "the bytes after the seal are not hashed",
-        FLIPPED,
-        (FILES, "while count := stream.readinto(buffer):", "while count := 0:"),
+        "only the first block is hashed",
+        f"{OF_SEALS}::test_damage_of_a_file_of_several_blocks_is_noticed",
+        (FILES, "while count := _fill(stream, block):", "if count := _fill(stream, block):"),
     ),
     change(
-        "the bytes before the seal are not hashed",
-        FLIPPED,
-        (FILES, "stream.readinto(buffer[: place - stream.tell()])", "0"),
+        "the weights of a seal are even",
+        f"{OF_SEALS}::test_damage_of_a_file_of_several_blocks_is_noticed",
+        (FILES, "np.arange(1, 2 * ROWS, 2, dtype=WORD)", "np.arange(0, 2 * ROWS, 2, dtype=WORD)"),
+    ),
+    change(
+        "the rows of a block have equal weights",
+        f"{OF_SEALS}::test_moved_parts_of_a_file_are_noticed",
+        (FILES, "np.arange(1, 2 * ROWS, 2, dtype=WORD)", "np.ones(ROWS, dtype=WORD)"),
     ),
     change(
         "a file without a seal is read",

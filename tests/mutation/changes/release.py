@@ -88,16 +88,28 @@ CHANGES = (
     change(
         "releases of records are not charged to persons",
         OF_SPENDING + "::test_releases_of_records_and_of_persons_are_refused_alike_in_both_orders",
-        (CHARGES, "together if cost.most is None else largest", "1"),
+        (CHARGES, "Charge(cost, together, len(known)) if", "Charge(cost, 1) if"),
+        (CHARGES, "else Charge(cost, largest)", "else Charge(cost, 1)"),
     ),
     change(
         "another id column hides the records of a person",
         OF_SPENDING + "::test_another_id_column_does_not_hide_the_records_of_a_person",
-        (
-            CHARGES,
-            "together if cost.most is None else largest",
-            "together if cost.most is None else cost.most",
-        ),
+        (CHARGES, "else Charge(cost, largest)", "else Charge(cost, cost.most)"),
+    ),
+    change(
+        "files with the same persons and rows in other pairs count as one file",
+        OF_FINGERPRINTS + "::test_the_same_persons_and_the_same_rows_in_other_pairs_are_other_records",
+        (FINGERPRINTS, "np.column_stack([owner, others])", "np.column_stack([others])"),
+    ),
+    change(
+        "other bytes of the same records count as another file",
+        OF_FINGERPRINTS + "::test_other_bytes_of_the_same_records_are_no_other_file",
+        (SPENDING, "source=fingerprints.pairs or digest", "source=digest"),
+    ),
+    change(
+        "of two numbers of records of a person in one file, the later counts",
+        OF_SPENDING + "::test_lines_without_pairs_stay_readable",
+        (CHARGES, "max(cost.most, known.get(source, 0))", "cost.most"),
     ),
     change(
         "releases are not linked through others",
