@@ -182,6 +182,42 @@ def test_no_unit_moves_a_score_of_a_quantile_further_than_its_sensitivity(
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("blanks", [False, True])
+def test_every_option_of_a_quantile_that_can_be_drawn_is_allowed_in_a_release(relation, blanks):
+    """A release that drew another option would be refused after its noise was drawn and its budget spent."""
+    spec = make_spec(MEDIAN, UPPER, relation=relation, blanks=blanks)
+    for request in spec.statistics:
+        allowed = measurement.option_ranges(request, spec.domain)
+        cells = quantile_cells(spec.domain.axes[0]).number
+        for counts in (np.zeros(cells), np.eye(cells)[0] * 9, np.eye(cells)[-1] * 9, np.ones(cells)):
+            for offset, own in zip((0.0, -2.0, 2.0), allowed, strict=True):
+                possible = np.flatnonzero(np.isfinite(quantiles.scores(counts, request.q, offset)))
+                assert possible.tolist() == list(own)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("q", [0.25, 0.5])
+def test_a_choice_of_a_quantile_keeps_its_epsilon_on_every_small_dataset(relation, q):
+    """All datasets of up to two values in each of three cells, with all their neighbours."""
+    neighbours, epsilon, worst = make_spec(relation=relation).neighbours, 1.3, 0.0
+    arguments = {"sensitivity": quantiles.reach(neighbours, q), "epsilon": epsilon}
+    w = quantiles.bracket_width(neighbours, q, epsilon, 3)
+    units = [np.zeros(3), *np.eye(3)]
+    for counts in itertools.product(range(3), repeat=3):
+        for offset in (0.0, -w, w):
+            laws = []
+            for unit in units:
+                scores = quantiles.scores(counts + unit, q, offset)
+                possible = np.isfinite(scores)
+                laws.append(np.log(selection.probabilities(scores, **arguments)[possible]))
+            pairs = itertools.combinations(laws[relation == "replace_one" :], 2)
+            if relation == "add_remove":
+                pairs = ((laws[0], law) for law in laws[1:])
+            worst = max(worst, *(float(np.abs(one - other).max()) for one, other in pairs))
+    assert 0.5 * epsilon < worst <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("unit", "held"), LEVELS)
 def test_no_unit_moves_a_count_of_a_choice_by_more_than_its_records(relation, unit, held):
     spec = make_spec(unit=unit, held=held, relation=relation)
