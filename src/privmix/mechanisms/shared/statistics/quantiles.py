@@ -54,8 +54,8 @@ def bracket_width(neighbours: Neighbours, q: float, epsilon: float, cells: int) 
 def scores(counts: np.ndarray, q: float, offset: float) -> np.ndarray:
     """Return the score of each option, (C + 2,): the public lower bound, the cells, and the public upper bound.
 
-    `offset`: w for the upper end, -w for the lower, 0 for the quantile itself, which is drawn among the cells only. Each
-    end can be a cell or its own bound, never the other bound: `measurement.option_ranges`.
+    `offset`: w for the upper end, -w for the lower, 0 for the quantile itself, which is drawn among the cells only.
+    Each end can be a cell or its own bound, never the other bound: `measurement.option_ranges`.
     """
     upto = np.cumsum(counts).astype(np.float64)
     before = upto - counts
