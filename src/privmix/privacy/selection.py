@@ -20,8 +20,8 @@ within 70 of the largest. The larger of a score and (the largest score - constan
 A release draws by `privacy.exact.choose`, without floating point: scores are whole steps of 2^-20, rounding adds one
 step to Δ, and the probabilities are exact, so the ratio of two neighbours is at most e^ε and no factor more. A
 reproducible source (benchmarks) draws in floating point. Its uniform numbers are multiples of 2^-106, with 2^-107 in
-place of 0, so its Gumbel noise reaches 74. This raises the probability of an option of log weight -a by about e^a 2^-107
-of itself, beside the usual rounding errors: by 1.5 % for a = 70, and by less than 2^-47 for a up to 41.
+place of 0, so its Gumbel noise reaches 74. This raises the probability of an option of log weight -a by about
+e^a 2^-107 of itself, beside the usual rounding errors: by 1.5 % for a = 70, and by less than 2^-47 for a up to 41.
 
 The maximum after Laplace noise of scale 2Δ/ε (`laplace_noisy_max`) is another mechanism with the same guarantee. Fix
 the noise of all other options. Option i wins if its own noise r_i exceeds a threshold, max_{j≠i} (u_j + r_j) - u_i. For

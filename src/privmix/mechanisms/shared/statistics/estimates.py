@@ -100,8 +100,8 @@ def _counts(request: StatisticRequest, noisy: np.ndarray, scale: float, gaussian
         accuracy = float(max(values[0] - lower[0], upper[0] - values[0]))
     else:
         accuracy = rounding.rounded(_within(scale, gaussian, len(noisy)) + 0.5, rounding.OF_COUNTS, "up")
-    values, lower, upper = (tuple(map(float, each + 0.0)) for each in (values, lower, upper))
-    return Statistic(request=request, values=values, lower=lower, upper=upper, accuracy=accuracy)
+    published, least, most = (tuple(map(float, each + 0.0)) for each in (values, lower, upper))
+    return Statistic(request=request, values=published, lower=least, upper=most, accuracy=accuracy)
 
 
 def _mean(
