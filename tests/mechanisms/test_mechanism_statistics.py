@@ -16,11 +16,12 @@ from making import PRIVATE, RecordingNoise, clusters, make_domain, make_mechanis
 from scipy import stats
 
 from privmix.artefacts.domain import Attribute
-from privmix.artefacts.statistics import StatisticRequest
+from privmix.artefacts.statistics import Statistic, StatisticRequest
 from privmix.audit import replay
 from privmix.audit.crafted_worlds import crafted_pairs
 from privmix.audit.game import play_game
 from privmix.errors import UserError
+from privmix.evaluate.statistics import statistic_errors
 from privmix.mechanisms import registry
 from privmix.mechanisms import run as mechanism_run
 from privmix.mechanisms.base import (
@@ -515,6 +516,22 @@ def test_intervals_cover_on_an_axis_far_from_zero(name, start, length):
         within += abs(found.values[0] - truth) <= found.accuracy
     assert 0.93 <= covered / 2000 <= 0.97
     assert within / 2000 >= 0.93
+
+
+def test_an_interval_that_misses_by_seconds_is_not_counted_as_covering():
+    """Five seconds of one hour: far more than the last digit, however large the seconds are."""
+    start, length = FAR[0][1:]
+    axis = make_domain(1).axes[0].model_copy(
+        update={"lower": start, "upper": start + length, "centre": start + length / 2, "scale": 2 / length}
+    )  # fmt: skip
+    domain = make_domain(1, rows=9).model_copy(update={"axes": (axis,)})
+    truth = start + length / 2
+    for apart, covers in ((0.0, 1.0), (5.0, 0.0)):
+        found = Statistic(
+            request=MEAN, values=(truth,), lower=(truth + apart,), upper=(truth + 9,), accuracy=9.0
+        )
+        errors = statistic_errors([found], Records(np.zeros((9, 1))), domain)
+        assert errors["statistic_covered:mean of v0"] == covers
 
 
 @given(share=st.floats(0, 1), size=st.floats(1e-6, 1e6), start=st.sampled_from([0.0, 1.6e9, -1.6e12]))
