@@ -6,6 +6,7 @@ reject 2/3 and 3/2 of the epsilon.
 
 import itertools
 import math
+import time
 
 import numpy as np
 import pytest
@@ -14,13 +15,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privmix.errors import UserError
+from privmix.privacy import exact
 from privmix.privacy.accounting import account
+from privmix.privacy.exact import STEP, ExactNoise
 from privmix.privacy.ledger import Ledger, NoisyMaximum, Selection, from_rows, to_rows
 from privmix.privacy.noise import SeededNoise, stream
 from privmix.privacy.noise_distributions import LaplaceMaximum
 from privmix.privacy.selection import exponential, laplace_noisy_max, probabilities, report_noisy_max
 
-ALPHA, DRAWS = 1e-6, 20_000
+ALPHA, DRAWS, FEWER = 1e-6, 20_000, 6000
 SCORES = np.array([3.0, 0.0, 2.5, -np.inf, -1.0, 1.0])
 CHOICES = [exponential, report_noisy_max]
 
@@ -33,6 +36,9 @@ class Fixed:
 
     def uniform(self, shape):
         return np.full(shape, self.value)
+
+    def rounding(self, size, norm):
+        return 0.0
 
 
 def _largest_loss(epsilon, sensitivity, moves, monotonic):
@@ -101,6 +107,64 @@ def test_choices_have_the_exact_probabilities_and_no_others(choose, monotonic):
     assert p_value(2 / 3) < ALPHA
     assert p_value(3 / 2) < ALPHA
     assert ledger.events == [Selection("k", 1.5)] * DRAWS
+
+
+class NoUniform(ExactNoise):
+    """The source of a release. A choice in it must not compare floating-point numbers."""
+
+    def uniform(self, shape):
+        raise AssertionError("a choice of a release is drawn in floating point")
+
+
+@pytest.mark.parametrize("monotonic", [False, True])
+def test_choices_of_a_release_have_the_exact_probabilities_and_no_others(monotonic):
+    """Not seeded: it fails by chance with probability 1e-6, and its twins too."""
+    ledger, source = Ledger(), NoUniform()
+    arguments = {"sensitivity": 2.0, "epsilon": 1.5, "monotonic": monotonic}
+    chosen = [exponential(SCORES, source=source, ledger=ledger, label="k", **arguments) for _ in range(FEWER)]
+    frequencies, possible = np.bincount(chosen, minlength=len(SCORES)), np.isfinite(SCORES)
+    assert frequencies[~possible].sum() == 0
+    law = probabilities(SCORES, **arguments)[possible]
+    assert stats.chisquare(frequencies[possible], FEWER * law).pvalue > ALPHA
+    for factor in (2 / 3, 3 / 2):
+        law = probabilities(SCORES, **{**arguments, "epsilon": 1.5 * factor})[possible]
+        assert stats.chisquare(frequencies[possible], FEWER * law).pvalue < ALPHA
+    assert ledger.events == [Selection("k", 1.5)] * FEWER
+
+
+@pytest.mark.parametrize("lowest", [-70.0, -2.0])
+def test_unlikely_options_of_a_release_have_the_probability_of_the_floor(lowest):
+    """6,000 draws: a floor of -2 is drawn as such, and one of -70 never (chance: 1e-27)."""
+    drawn = [exact.choose(np.array([-1e9, 0.0, -3.0]), 1.0, lowest) for _ in range(FEWER)]
+    weights = np.exp(np.maximum([-1e9, 0.0, -3.0], lowest))
+    frequencies = np.bincount(drawn, minlength=3) / FEWER
+    law = weights / weights.sum()
+    assert (np.abs(frequencies - law) <= 6 * np.sqrt(law * (1 - law) / FEWER)).all()
+
+
+def test_a_release_pays_for_the_rounding_of_its_scores():
+    """The scale is that of Δ plus one step of the lattice, at least; the law is what an audit sees."""
+    seen = []
+
+    class Watching(ExactNoise):
+        def watch(self, event, law, statistic, draw):
+            seen.append(statistic)
+            return draw()
+
+    scores = np.array([4.0, 0.0])
+    exponential(scores, sensitivity=2 * STEP, epsilon=1e-6, source=Watching(), ledger=Ledger(), label="k")
+    assert seen[0] == pytest.approx([0.0, -4.0 * 1e-6 / (2 * 3 * STEP)])
+
+
+def test_a_release_chooses_among_thousands_of_options_in_little_time():
+    scores = -np.abs(np.arange(4098.0) - 2000)
+    started = time.process_time()
+    drawn = [
+        exponential(scores, sensitivity=1.0, epsilon=0.1, source=NoUniform(), ledger=Ledger(), label="k")
+        for _ in range(20)
+    ]
+    assert (time.process_time() - started) / 20 < 0.5
+    assert max(abs(each - 2000) for each in drawn) < 20 / 0.1 * 5
 
 
 @pytest.mark.parametrize("choose", CHOICES)

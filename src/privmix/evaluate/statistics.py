@@ -9,8 +9,7 @@ from privmix.artefacts.statistics import Statistic, StatisticRequest
 from privmix.mechanisms.base import Records
 from privmix.mechanisms.shared.statistics.cells import find_attribute, find_axis, has_value, options
 from privmix.mechanisms.shared.statistics.measurement import count_records, histogram, top_counts
-
-ROUNDING = 1e-8  # relative to the bounds: published numbers have nine digits
+from privmix.mechanisms.shared.statistics.rounding import last_digit
 
 
 def true_numbers(request: StatisticRequest, records: Records, domain: Domain) -> np.ndarray:
@@ -51,7 +50,7 @@ def statistic_errors(statistics: Sequence[Statistic], records: Records, domain: 
             gap = truth.max() - truth[options(attribute).index(each.chosen)]
             found[f"statistic_error:{each.name}"] = float(gap)
             continue
-        slack = ROUNDING * (1 + np.abs(truth))
+        slack = float(last_digit(each.request, domain))  # the true numbers have rounding errors themselves
         inside = (np.array(each.lower) - slack <= truth) & (truth <= np.array(each.upper) + slack)
         found[f"statistic_error:{each.name}"] = float(np.abs(np.array(each.values) - truth).max())
         found[f"statistic_covered:{each.name}"] = float(inside.mean())

@@ -208,6 +208,27 @@ class ExactNoise:
         return (words % np.uint64(high)).astype(np.int64).reshape(shape)
 
 
+def choose(scores: np.ndarray, scale: float, lowest: float) -> int:
+    """Return the position of the largest rounded score after Gumbel noise: P(i) ∝ exp(max(u_i, u_max + lowest b) / b).
+
+    b is the scale, and `lowest` is below 0. A score of -inf is never drawn. OpenDP compares the noisy scores with as
+    many random bits as it needs (its name for this law is the noisy maximum under zero-concentrated privacy), so the
+    law has these probabilities exactly. u and b are in steps, b is no less than requested, and rounding adds one step
+    to the distance of neighbours (see above).
+    """
+    from opendp.measurements import make_noisy_max
+    from opendp.measures import zero_concentrated_divergence
+    from opendp.metrics import linf_distance
+
+    of_steps = scale / STEP * SLACK
+    possible = np.flatnonzero(~np.isneginf(scores))
+    steps = quantise(scores[possible])
+    steps -= steps.max()  # exact, and the law depends on differences only
+    steps = np.maximum(steps, math.floor(max(lowest * of_steps, -2.0 * LARGEST)))
+    draw = make_noisy_max(_integers(), linf_distance(T="i64"), zero_concentrated_divergence(), of_steps)
+    return int(possible[draw(steps.tolist())])
+
+
 def _words(count: int) -> np.ndarray:
     """Draw uniform 64-bit words from the operating system."""
     return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)

@@ -15,8 +15,13 @@ An option with score -inf is never selected. The set of impossible options must 
 dataset and finite on its neighbour has no sensitivity.
 
 In floating point a very unlikely option could become impossible, which no ε allows. Log weights are therefore kept
-within 70 of the largest. The larger of a score and (the largest score - constant) changes by no more than a score
-does, and the Gumbel noise drawn here reaches 74. The probabilities keep a relative error of about 2^-47.
+within 70 of the largest. The larger of a score and (the largest score - constant) changes by no more than a score does.
+
+A release draws by `privacy.exact.choose`, without floating point: scores are whole steps of 2^-20, rounding adds one
+step to Δ, and the probabilities are exact, so the ratio of two neighbours is at most e^ε and no factor more. A
+reproducible source (benchmarks) draws in floating point. Its uniform numbers are multiples of 2^-106, with 2^-107 in
+place of 0, so its Gumbel noise reaches 74. This raises the probability of an option of log weight -a by about
+e^a 2^-107 of itself, beside the usual rounding errors: by 1.5 % for a = 70, and by less than 2^-47 for a up to 41.
 
 The maximum after Laplace noise of scale 2Δ/ε (`laplace_noisy_max`) is another mechanism with the same guarantee. Fix
 the noise of all other options. Option i wins if its own noise r_i exceeds a threshold, max_{j≠i} (u_j + r_j) - u_i. For
@@ -30,8 +35,9 @@ reaches it, and a shift by k steps changes either probability by a factor of at 
 import numpy as np
 
 from privmix.errors import UserError
+from privmix.privacy.exact import choose
 from privmix.privacy.ledger import Ledger, NoisyMaximum, Selection, check_positive
-from privmix.privacy.noise import NoiseSource, measure
+from privmix.privacy.noise import NoiseSource, measure, needs_exact_sums
 from privmix.privacy.noise_distributions import ExponentialMechanism, LaplaceMaximum
 
 RESOLUTION = 2.0**-53  # of one uniform number
@@ -69,7 +75,7 @@ def _exponents(
 def probabilities(
     scores: np.ndarray, *, sensitivity: float, epsilon: float, monotonic: bool = False
 ) -> np.ndarray:
-    """Return the probability of each option, from which both functions below draw. It is as private as the scores."""
+    """Return the probability of each option without a lattice. It is as private as the scores."""
     exponents = _exponents(
         scores, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic, label="probabilities"
     )
@@ -117,12 +123,15 @@ def report_noisy_max(
 
     The measurement is the option alone. Its noisy score would cost extra.
     """
-    exponents = _exponents(scores, sensitivity=sensitivity, epsilon=epsilon, monotonic=monotonic, label=label)
+    reach = check_positive(sensitivity, f"selection {label!r}: sensitivity") + source.rounding(1, 1)
+    exponents = _exponents(scores, sensitivity=reach, epsilon=epsilon, monotonic=monotonic, label=label)
+    scale = reach * (1 if monotonic else 2) / epsilon
+    exact = needs_exact_sums(source)
     return measure(
         Selection(label, epsilon),
         ExponentialMechanism(),
         exponents,
-        lambda: _draw(exponents, source),
+        lambda: choose(np.asarray(scores, dtype=float), scale, LOWEST) if exact else _draw(exponents, source),
         source=source,
         ledger=ledger,
     )

@@ -10,6 +10,7 @@ mechanisms come from searches with randomness that is not published. They are ch
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
@@ -38,7 +39,7 @@ from privmix.mechanisms.shared.joint_moments import (
     m_step,
     share_limits,
 )
-from privmix.mechanisms.shared.statistics import estimates
+from privmix.mechanisms.shared.statistics import estimates, rounding
 from privmix.mechanisms.shared.statistics.budget import no_statistics_note
 from privmix.mechanisms.shared.synopsis_mechanism import SynopsisMechanism
 from privmix.mixture import deviation
@@ -357,14 +358,15 @@ def check_statistics(model: ReleasedModel, plan: PublicPlan) -> None:
         neighbours = plan.mechanism.relation(plan.spec)
         derived = estimates.publish(measured, plan.statistics, plan.spec, neighbours)
     same = len(model.statistics) == len(derived) and all(
-        _is_same_statistic(one, other) for one, other in zip(model.statistics, derived, strict=True)
+        _is_same_statistic(one, other, rounding.last_digit(other.request, plan.spec.domain))
+        for one, other in zip(model.statistics, derived, strict=True)
     )
     if not same:
         raise UserError(f"{MODEL}: the statistics do not follow from the transcript; do not publish it.")
 
 
-def _is_same_statistic(stated: Statistic, derived: Statistic) -> bool:
-    """Return whether two statistics agree, up to two units of the last published digit."""
+def _is_same_statistic(stated: Statistic, derived: Statistic, unit: Decimal) -> bool:
+    """Return whether two statistics agree, up to two units of the last published digit (`rounding`)."""
     named = ("request", "chosen", "public")
     if any(getattr(stated, name) != getattr(derived, name) for name in named):
         return False
@@ -372,10 +374,9 @@ def _is_same_statistic(stated: Statistic, derived: Statistic) -> bool:
     lengths = [[len(part) for part in (each.values, each.lower, each.upper)] for each in (stated, derived)]
     if lengths[0] != lengths[1]:
         return False
-    largest = max(map(abs, other))
-    near = 2 * 10.0 ** (1 - estimates.DIGITS) * largest
+    near = 2.5 * float(unit)
     return all(
-        abs(a - b) <= near and str(a) == str(float(f"{a:.{estimates.DIGITS}g}") + 0.0)
+        abs(a - b) <= near and str(a) == str(rounding.rounded(a, unit))
         for a, b in zip(one, other, strict=True)
     )
 

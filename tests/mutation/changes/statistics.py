@@ -3,6 +3,7 @@
 from changes.change import change
 from changes.places import (
     OF_RELEASE_STATISTICS,
+    OF_SELECTION,
     OF_STATISTICS,
     RUNNING,
     SELECTION,
@@ -11,6 +12,7 @@ from changes.places import (
     STATISTICS_ESTIMATES,
     STATISTICS_MEASUREMENT,
     STATISTICS_QUANTILES,
+    STATISTICS_ROUNDING,
     VERIFY,
 )
 
@@ -104,5 +106,25 @@ CHANGES = (
         "published statistics not compared with the transcript",
         FORGED,
         (VERIFY, "    check_statistics(model, plan)\n", ""),
+    ),
+    change(
+        "an end of a quantile drawn as the other end's bound",
+        f"{OF_STATISTICS}::test_every_option_of_a_quantile_that_can_be_drawn_is_allowed_in_a_release",
+        (STATISTICS_QUANTILES, "if offset > 0 else -np.inf", "if offset else -np.inf"),
+    ),
+    change(
+        "a correct count moved into an interval without whole numbers",
+        f"{OF_STATISTICS}::test_a_count_is_the_nearest_whole_number_when_its_noise_is_small",
+        (STATISTICS_ESTIMATES, "np.clip(np.ceil(noisy - reach), 0.0, values)", "np.ceil(noisy - reach)"),
+    ),
+    change(
+        "digits of a mean counted from zero",
+        f"{OF_STATISTICS}::test_intervals_cover_on_an_axis_far_from_zero",
+        (STATISTICS_ROUNDING, "math.log10(axis.upper - axis.lower)", "math.log10(abs(axis.upper))"),
+    ),
+    change(
+        "choices of a release drawn in floating point",
+        f"{OF_SELECTION}::test_choices_of_a_release_have_the_exact_probabilities_and_no_others",
+        (SELECTION, "exact = needs_exact_sums(source)", "exact = not needs_exact_sums(source)"),
     ),
 )

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from privmix.artefacts.statistics import StatisticRequest
+from privmix.errors import UserError
 from privmix.mechanisms.base import CentralMechanism, Mechanism, Spec
 from privmix.mechanisms.shared.statistics.quantiles import ENDS, PARTS
 from privmix.privacy.accounting import Budget, Claim, account, gaussian_epsilon, gaussian_mu
@@ -70,7 +71,14 @@ def make_plan(mechanism: Mechanism, spec: Spec, budget: Budget) -> StatisticsPla
     if gaussian:
         mu = gaussian_mu(left.epsilon, left.delta)
         multiplier = 1 / (math.sqrt(share) * mu)
-        left = replace(left, epsilon=gaussian_epsilon(math.sqrt(1 - numbers * share) * mu, left.delta))
+        of_mechanism = gaussian_epsilon(math.sqrt(1 - numbers * share) * mu, left.delta)
+        if not of_mechanism > 0:  # δ alone pays for so little
+            raise UserError(
+                f"statistics_share = {spec.statistics_share:g} leaves no epsilon for the mixture at epsilon = "
+                f"{budget.epsilon:g} and delta = {budget.delta:g}; give a smaller statistics_share or delta, or a "
+                "larger epsilon."
+            )
+        left = replace(left, epsilon=of_mechanism)
     events = tuple(
         _events(request, each, multiplier) if paid else ()
         for request, paid in zip(spec.statistics, costly, strict=True)

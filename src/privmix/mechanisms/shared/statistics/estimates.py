@@ -1,6 +1,9 @@
 """From the measurements of statistics to values with intervals: post-processing of measured and public numbers only.
 
-Counts: n lies within t of n + noise, where P(|noise| ≤ t) = 0.95. Whole numbers of this interval are as probable.
+Counts: n lies within t of n + noise, where P(|noise| ≤ t) = 0.95. Whole numbers of this interval are as probable. The
+value is the nearest whole number. If t is below 1/2, it can lie outside the interval, which is widened to hold it and
+then covers more often. All counts of a histogram lie within the joint t + 1/2 of their values, because rounding to
+whole numbers, and to 0, moves each value by at most 1/2 away from the data's own count.
 
 Means, by Fieller's construction (1954). For a candidate μ, S̃ - μ Ñ has the mean S - μN, which is 0 for the data's own
 μ = S/N, and its noise X - μY has a known law: Gaussian with σ√(1 + μ²), or a sum of two Laplace numbers of the scales b
@@ -21,6 +24,7 @@ import numpy as np
 from privmix.artefacts.domain import Domain
 from privmix.artefacts.statistics import Statistic, StatisticRequest
 from privmix.mechanisms.base import Spec
+from privmix.mechanisms.shared.statistics import rounding
 from privmix.mechanisms.shared.statistics.budget import StatisticsPlan
 from privmix.mechanisms.shared.statistics.cells import find_attribute, find_axis, options, quantile_cells
 from privmix.mechanisms.shared.statistics.measurement import (
@@ -35,7 +39,6 @@ from privmix.privacy.ledger import Event, Gaussian, PureEvent, Selection
 from privmix.privacy.sensitivity import Neighbours
 
 PROBABILITY = 0.95
-DIGITS = 9  # of a published number: further digits would differ between machines
 
 
 def publish(
@@ -91,14 +94,14 @@ def _within(scale: float, gaussian: bool, numbers: int = 1) -> float:
 def _counts(request: StatisticRequest, noisy: np.ndarray, scale: float, gaussian: bool) -> Statistic:
     reach = _within(scale, gaussian)
     values = np.maximum(np.rint(noisy), 0.0)
-    lower = np.maximum(np.ceil(noisy - reach), 0.0)
-    upper = np.maximum(np.floor(noisy + reach), lower)
-    values = np.clip(values, lower, upper)
+    lower = np.clip(np.ceil(noisy - reach), 0.0, values)
+    upper = np.maximum(np.floor(noisy + reach), values)
     if len(noisy) == 1:
         accuracy = float(max(values[0] - lower[0], upper[0] - values[0]))
-    else:  # rounding to whole numbers, and to 0, moves no count further from the data's own
-        accuracy = _within(scale, gaussian, len(noisy)) + 0.5
-    return _statistic(request, values, lower, upper, accuracy)
+    else:
+        accuracy = rounding.rounded(_within(scale, gaussian, len(noisy)) + 0.5, rounding.OF_COUNTS, "up")
+    published, least, most = (tuple(map(float, each + 0.0)) for each in (values, lower, upper))
+    return Statistic(request=request, values=published, lower=least, upper=most, accuracy=accuracy)
 
 
 def _mean(
@@ -124,9 +127,9 @@ def _mean(
     lower, upper = fieller(total, size, is_beyond)
     middle = min(max(total / size, -1.0), 1.0) if size > 0 else 0.0
     ends = np.array([max(lower - STEP / 2, -1.0), middle, min(upper + STEP / 2, 1.0)])
-    least, value, most = axis.centre + ends * half_width(domain, number) / axis.scale
-    value = min(max(value, least), most)
-    return _statistic(request, [value], [least], [most], max(value - least, most - value))
+    box = axis.centre + ends * half_width(domain, number) / axis.scale
+    least, value, most = np.clip(box, axis.lower, axis.upper)
+    return _number(request, value, least, most, domain)
 
 
 def fieller(total: float, size: float, is_beyond: Callable[[float, float], bool]) -> tuple[float, float]:
@@ -163,7 +166,7 @@ def _quantile(request: StatisticRequest, chosen: Sequence[int], domain: Domain) 
     value = cells.middle(inside[0])
     least = min(cells.ends(inside[1])[0], value)
     most = max(cells.ends(inside[2])[1], value)
-    return _statistic(request, [value], [least], [most], max(value - least, most - value))
+    return _number(request, value, least, most, domain)
 
 
 def _top(
@@ -176,24 +179,18 @@ def _top(
     factor = 1 if neighbours.relation == "add_remove" else 2
     scale = factor * neighbours.records / event.epsilon
     apart = scale * math.log(len(listed) / (1 - PROBABILITY)) * (1 if isinstance(event, Selection) else 2)
-    return Statistic(request=request, chosen=listed[option], accuracy=_shorten(math.ceil(apart)))
+    return Statistic(request=request, chosen=listed[option], accuracy=float(math.ceil(apart)))
 
 
-def _statistic(
-    request: StatisticRequest,
-    values: Sequence[float] | np.ndarray,
-    lower: Sequence[float] | np.ndarray,
-    upper: Sequence[float] | np.ndarray,
-    accuracy: float,
-) -> Statistic:
+def _number(request: StatisticRequest, value: float, least: float, most: float, domain: Domain) -> Statistic:
+    """Return a mean or a quantile with its interval, which holds it."""
+    unit = rounding.last_digit(request, domain)
+    lower, upper = rounding.rounded(least, unit, "down"), rounding.rounded(most, unit, "up")
+    published = rounding.rounded(min(max(value, least), most), unit)
     return Statistic(
         request=request,
-        values=tuple(map(_shorten, values)),
-        lower=tuple(map(_shorten, lower)),
-        upper=tuple(map(_shorten, upper)),
-        accuracy=_shorten(accuracy),
+        values=(published,),
+        lower=(lower,),
+        upper=(upper,),
+        accuracy=rounding.reach(published, lower, upper, unit),
     )
-
-
-def _shorten(number: float) -> float:
-    return float(f"{float(number):.{DIGITS}g}") + 0.0

@@ -6,9 +6,10 @@ first with R ≥ qn. A cell is scored by the distance of qn + w from its ranks [
 
     u_w(c) = -max(0, L - qn - w, qn + w - R),    Δ = m max(q, 1 - q), or m when replacing (`sensitivity.rank_distance`)
 
-The quantile is drawn with w = 0, and the ends of its interval with -w and +w. There is one more option on each side:
-before the first cell with ranks (-∞, 0], and after the last with ranks [n, ∞). They stand for the public bounds, and
-move by no more. The ranks of all options cover the line, so some option has the score 0.
+The quantile is drawn with w = 0, and the ends of its interval with -w and +w. Each end has one more option, which
+stands for its public bound and moves by no more: before the first cell with ranks (-∞, 0] for the lower end, and after
+the last with ranks [n, ∞) for the upper. Since -w leads below n and +w above 0, the ranks of the options of an end hold
+its target, so some option has the score 0.
 
 Coverage, for every dataset: a cell after c* has L ≥ R(c*) ≥ qn, so u_-w ≤ -w. The exponential mechanism draws one of
 at most C such cells with probability at most C exp(-εw/2Δ). With w = (2Δ/ε) ln(C / 0.025) this is at most 0.025. A cell
@@ -54,10 +55,12 @@ def scores(counts: np.ndarray, q: float, offset: float) -> np.ndarray:
     """Return the score of each option, (C + 2,): the public lower bound, the cells, and the public upper bound.
 
     `offset`: w for the upper end, -w for the lower, 0 for the quantile itself, which is drawn among the cells only.
+    Each end can be a cell or its own bound, never the other bound: `measurement.option_ranges`.
     """
     upto = np.cumsum(counts).astype(np.float64)
     before = upto - counts
     target = rounded(q) * upto[-1] + offset
     inner = -np.maximum(0.0, np.maximum(before - target, target - upto))
-    outer = (-np.inf, -np.inf) if offset == 0 else (-max(0.0, target), -max(0.0, upto[-1] - target))
-    return np.array([outer[0], *inner, outer[1]])
+    lowest = -max(0.0, target) if offset < 0 else -np.inf
+    highest = -max(0.0, upto[-1] - target) if offset > 0 else -np.inf
+    return np.array([lowest, *inner, highest])
