@@ -205,7 +205,7 @@ def _read_info(file: pq.ParquetFile, model: ReleasedModel, plan: PublicPlan, row
         seconds=[],
         notes=report_remarks(plan),
     )
-    if info != expected or len(info.asked) != 1 or info.model_dump_json() != text:
+    if info != expected or len(info.asked) != 1 or expected.model_dump_json() != text:
         raise UserError(f"{REPORTS} and model.json do not state the same guarantee; do not publish them.")
     _demand(
         isinstance(plan.mechanism, AdaptiveTreeResponse) or info.asked == [{}],

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from privmix.errors import printable
 from privmix.release import card, charges
 from privmix.release.account import Booking
 from privmix.release.charges import SpendingLimit
@@ -22,7 +23,7 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
     protects = neighbours(privacy.unit, privacy.relation, privacy.within_m)
     facts = [
         ("Model", card.title(model)),
-        ("Folder", f"{folder} ({len(model.files) + 2} files; open {PAGE} first)"),
+        ("Folder", f"{printable(str(folder))} ({len(model.files) + 2} files; open {PAGE} first)"),
         ("Claim", claim(privacy).rstrip(",")),
         ("Protects", f"{protects} ({privacy.unit} level, {privacy.relation})"),
         ("Trust", TRUST[privacy.trust]),
@@ -41,7 +42,7 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
 
 def join_blanks(text: str) -> str:
     """Replace each run of blanks by one. A long run in a name could look like the end of a line on a terminal."""
-    return re.sub(r"[^\S\r]+", " ", text)
+    return re.sub(r"\s+", " ", text)
 
 
 def describe_spending(booking: Booking, limit: SpendingLimit) -> list[Fact]:

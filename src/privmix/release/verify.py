@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE
-from privmix.errors import UserError
+from privmix.errors import UserError, printable
 from privmix.privacy.accounting import (
     ATTRIBUTE_COUNTS,
     Claim,
@@ -52,6 +52,7 @@ from privmix.release.folder import (
     TIMESTAMP,
     ReleasedModel,
     checksums,
+    model_text,
     read_release,
 )
 from privmix.release.model_form import check_domain, check_mixtures, check_texts
@@ -120,10 +121,10 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
             warnings.simplefilter("ignore")  # hostile numbers overflow
             return _inspect(Path(folder), trusted, rehearsal)
     except UserError as error:
-        raise UserError(_join_blanks(str(error), str(Path(folder)))) from error
+        raise UserError(_as_line(str(error), str(Path(folder)))) from error
     except OSError as error:
         raise UserError(
-            f"{folder} cannot be read ({error.strerror or 'damaged file'}); get the release again."
+            f"{printable(str(folder))} cannot be read ({error.strerror or 'damaged file'}); get the release again."
         ) from error
     except (
         ValueError,
@@ -135,13 +136,14 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
         AssertionError,
     ) as error:
         raise UserError(
-            f"{folder} holds values that no release has ({type(error).__name__}); do not publish it."
+            f"{printable(str(folder))} holds values that no release has ({type(error).__name__}); do not publish it."
         ) from error
 
 
-def _join_blanks(sentence: str, folder: str) -> str:
-    """Replace runs of blanks in texts of a release, which could look like a line of their own on a terminal."""
-    return folder.join(summary.join_blanks(part) for part in sentence.split(folder))
+def _as_line(sentence: str, folder: str) -> str:
+    """Return an error as one line: without runs of blanks in texts of a release, and with all letters visible."""
+    parts = (printable(summary.join_blanks(part)) for part in sentence.split(folder))
+    return printable(folder).join(parts)
 
 
 def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
@@ -239,18 +241,20 @@ def _check_files(folder: Path) -> tuple[str, ...]:
 
 def _check_form(folder: Path, model: ReleasedModel) -> None:
     """Check all parts of the model whose form does not depend on the mechanism."""
-    if model.privacy.mode != "release" or model.notice != RELEASE_NOTICE:
+    if model.privacy.mode != "release":
         raise UserError(f"{MODEL} has the mode {model.privacy.mode!r} and must not be published.")
+    if model.notice != RELEASE_NOTICE:
+        raise UserError(f"{MODEL} has another notice than the one of every release; do not publish it.")
     content = model.model_dump(mode="json")
     content["synthetic"].pop("seed")
     for key in _keys(content):
         if key in SECRET_KEYS:
             raise UserError(f"{MODEL} has the key {key!r}, which a release must not hold; do not publish it.")
     text = read_text(folder / MODEL, MOST_BYTES[MODEL])
-    if text != model.model_dump_json(indent=1):
+    if text != model_text(model):
         raise UserError(
-            f"{MODEL} is not written as Privmix writes it (order, spacing, digits or repeated keys), which can hide "
-            "data; do not publish it."
+            f"{MODEL} is not written as Privmix writes it (order, spacing, digits, signs of zeros or repeated keys), "
+            "which can hide data; do not publish it."
         )
     check_texts({name: content[name] for name in ("about", "domain", "mechanism", "notes", "synthetic")})
     check_traces(text)
