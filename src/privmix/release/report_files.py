@@ -13,6 +13,7 @@ import math
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ from privmix.privacy.oracles.survey import SurveyOracle, row_type, unpack_report
 from privmix.release.closed_files import check_footer, check_json, is_same_file, open_parquet, open_source
 from privmix.release.derived_values import are_rounded, report_remarks
 from privmix.release.folder import LOCAL_DECIMALS, MODEL, MOST_BYTES, REPORTS, ReleasedModel
-from privmix.release.noise_evidence import RARE, Noisy, check_noise
+from privmix.release.noise_evidence import RARE, Noisy, check_noise, has_low_parts
 from privmix.release.public_plan import PublicPlan
+from privmix.release.report_order import is_random_order
 from privmix.release.transcripts import check_shape
 
 ROWS_PER_BYTE = (
@@ -68,6 +70,8 @@ ROWS_PER_BYTE = (
 )
 LARGEST_GROUP = 1 << 20  # rows of a row group, as pyarrow writes it
 MOST_ANSWERS = 256  # of hashed reports, whose support is counted; more would take long
+EACH = 20  # reports that each class of a χ² test expects
+UNROUNDED = 2.0**24 * STEP  # below it, single precision holds every number of the lattice
 TOLERANCE = 1e-9  # of a share: the same computation on another machine
 MOST_SOLVED = (
     10**10
@@ -110,6 +114,8 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
     columns = {name: numpy_column(table, name) for name in table.column_names}
     _check_values(columns, mechanism, plan, own, info.asked[0])
     check_answers(columns, mechanism, plan, own, info.asked[0])
+    for name, values in columns.items():
+        _demand(is_random_order(values), f"the random order of {name!r}")
     _check_proportions(columns, model, own)
     _check_shares(columns, info.asked[0], model, plan, own)
     _check_notes(columns, info.asked[0], model, plan, own)
@@ -309,7 +315,12 @@ def check_answers(
             channel = GeneralizedResponse(len(attribute.values), own.attribute_epsilon)
             _demand(_is_noisy(columns[name], channel), f"the noise of {name!r}")
     if isinstance(mechanism, InputNoise):
-        check_noise([_noisy_rows(columns, mechanism, plan, own)], REPORTS)
+        noisy = _noisy_rows(columns, mechanism, plan, own)
+        check_noise([noisy], REPORTS)
+        for axis in range(len(plan.spec.domain.axes)):
+            values = columns[f"y{axis}"]
+            digits = replace(noisy, values=values[np.abs(values) < UNROUNDED].astype(np.float64), rounded=False)
+            _demand(has_low_parts([digits]), "the digits of the noise")
     elif isinstance(mechanism, RandomizedResponse):
         oracle = mechanism.channel(plan.spec, own)[1]
         _demand(_is_noisy(decode_reports(columns["cell"], oracle.report), oracle), "the noise of 'cell'")
@@ -359,8 +370,8 @@ def _are_random(reports: np.ndarray, prime: int) -> bool:
     """Return whether the numbers of the hash functions are uniform (χ² test), and pairs do not repeat too often."""
     size = len(reports)
     parts = max(
-        1, min(16, math.isqrt(size // 20))
-    )  # per number, so that each pair of parts expects 20 reports
+        1, min(16, math.isqrt(size // EACH))
+    )  # per number, so that each pair of parts expects EACH reports
     first, second = (reports[name].astype(np.int64) for name in ("a", "b"))
     edges = -(-np.arange(parts + 1) * prime // parts)
     places = [np.searchsorted(edges, values, side="right") - 1 for values in (first, second)]
@@ -368,9 +379,33 @@ def _are_random(reports: np.ndarray, prime: int) -> bool:
     found = np.bincount(places[0] * parts + places[1], minlength=parts**2)
     if parts > 1 and stats.chi2.sf(((found - expected) ** 2 / expected).sum(), parts**2 - 1) < RARE:
         return False
+    if not all(_has_random_bytes(reports[name], prime) for name in ("a", "b")):
+        return False
     most = int(np.unique(first * prime + second, return_counts=True)[1].max()) if size else 0
     ways = special.gammaln(size + 1) - special.gammaln(most + 1) - special.gammaln(size - most + 1)
     return bool(most < 2 or ways - (most - 1) * math.log(prime * (prime - 1)) >= math.log(RARE))
+
+
+def _has_random_bytes(values: np.ndarray, prime: int) -> bool:
+    """Return whether each bit and each byte is that of uniform numbers below the prime."""
+    for place in range(8 * values.dtype.itemsize):
+        ones = np.count_nonzero(values >> values.dtype.type(place) & values.dtype.type(1))
+        half = 1 << place
+        full, rest = divmod(prime, 2 * half)
+        chance = (full * half + max(rest - half, 0)) / prime
+        if not _is_between(np.array([ones]), len(values), chance, chance):
+            return False
+    if len(values) < EACH * 256:
+        return True
+    for number, found in enumerate(values[:, None].view(np.uint8).T):  # the lowest byte first, as in the file
+        unit = 256**number
+        full, rest = divmod(prime, 256 * unit)
+        chances = (full * unit + np.clip(rest - unit * np.arange(256), 0, unit)) / prime
+        possible = chances * len(values) >= EACH / 2
+        counts, expected = np.bincount(found, minlength=256)[possible], chances[possible] * len(values)
+        if stats.chi2.sf((np.square(counts - expected) / expected).sum(), len(counts) - 1) < RARE:
+            return False
+    return True
 
 
 def _is_between(counts: np.ndarray, number: int, least: float, most: float) -> bool:
