@@ -12,7 +12,7 @@ relative to the middle of the public box. The length r of planar noise, in scale
 import math
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,6 @@ from privmix.mechanisms.local.adaptive_tree_response import AdaptiveTreeResponse
 from privmix.mechanisms.local.base import CoordinateReports, LocalMechanism, Plan, decode_reports
 from privmix.mechanisms.local.gaussian_input import GaussianInput
 from privmix.mechanisms.local.input_noise import InputNoise, diameter
-from privmix.mechanisms.local.laplace_input import LaplaceInput
 from privmix.mechanisms.local.laplace_input import diameter as city_block_diameter
 from privmix.mechanisms.local.planar_laplace import PlanarLaplaceInput
 from privmix.mechanisms.local.randomized_response import RandomizedResponse, component_numbers
@@ -78,6 +77,12 @@ MOST_SOLVED = (
 )  # attributes times K³: the shares of each attribute need the eigenvectors of a K x K matrix
 MOST_SUMMED = 10**12  # reports times K (K + 10 times the attributes): sums over all reports
 
+MOST_MEMORY = 700_000_000  # bytes of all reports and of the work on one column
+MOST_PARTS = (
+    1 << 20
+)  # of a question: only parts with a share of at least 1/LEAST_PART are split, in 10 rounds
+WORK = 80  # bytes for each report
+
 Columns = dict[str, np.ndarray]
 
 DERIVED_NOTES = (  # how the notes begin that follow from the reports
@@ -105,13 +110,9 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
     groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
     _demand(_are_buckets(groups, model), "its row groups")
     info = _read_info(file, model, plan, rows)
-    _check_types(file, mechanism, plan, own, info.asked[0])
-    try:
-        table = file.read()
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path} cannot be read as Parquet; get the release again.") from error
-    _demand(not any(column.null_count for column in table.columns), "missing values")
-    columns = {name: numpy_column(table, name) for name in table.column_names}
+    width = _check_types(file, mechanism, plan, own, info.asked[0])
+    check_memory(max(rows, own.reports), width)
+    columns = {name: _read_column(file, name, path) for name in file.schema_arrow.names}
     _check_values(columns, mechanism, plan, own, info.asked[0])
     check_answers(columns, mechanism, plan, own, info.asked[0])
     for name, values in columns.items():
@@ -120,6 +121,16 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
     _check_shares(columns, info.asked[0], model, plan, own)
     _check_notes(columns, info.asked[0], model, plan, own)
     _demand(_is_rewritten(path, columns, groups, info), "its bytes")
+
+
+def _read_column(file: pq.ParquetFile, name: str, path: Path) -> np.ndarray:
+    """Return one column. Only one at a time is in memory twice."""
+    try:
+        table = file.read(columns=[name])
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} cannot be read as Parquet; get the release again.") from error
+    _demand(not table[name].null_count, "missing values")
+    return numpy_column(table, name)
 
 
 def _demand(holds: bool, what: str) -> None:
@@ -157,6 +168,16 @@ def check_work(rows: int, model: ReleasedModel, own: Plan) -> None:
         raise UserError(
             f"{MODEL} has {components:,} components and {attributed:,} attributes, and there are {number:,} reports: "
             "their shares would take too long to compute. A release of reports has fewer components or attributes."
+        )
+
+
+def check_memory(rows: int, width: int) -> None:
+    """Refuse more reports of this many bytes than fit into memory together with the work on one column."""
+    most = MOST_MEMORY // (width + WORK)
+    if rows > most:
+        raise UserError(
+            f"{REPORTS} would need too much memory: a release has at most {most:,} reports of this size, not {rows:,}. "
+            "Release a sample of the records, fewer columns, or a mechanism with smaller reports."
         )
 
 
@@ -231,7 +252,7 @@ def _oracles(
     texts = asked.get("partitions")
     _demand(set(asked) == {"partitions"} and isinstance(texts, list) and len(texts) == rounds, "its rounds")
     assert isinstance(texts, list)
-    shapes = [check_shape(text, 0, deepest) for text in texts]
+    shapes = [check_shape(text, 0, deepest, MOST_PARTS) for text in texts]
     return [adaptive_tree_response.oracle_of(Partition(shape, deepest), own) for shape in shapes]
 
 
@@ -247,8 +268,9 @@ def _report_type(
 
 def _check_types(
     file: pq.ParquetFile, mechanism: LocalMechanism, plan: PublicPlan, own: Plan, asked: Mapping[str, Any]
-) -> None:
-    report = _report_type(mechanism, plan, own, asked)
+) -> int:
+    """Check the types of all columns. Return the bytes of a row in memory: of all columns, and two copies of one."""
+    widths, report = [], _report_type(mechanism, plan, own, asked)
     sizes = {attributes.PREFIX + each.name: len(each.values) for each in plan.spec.domain.attributes}
     for field in file.schema_arrow:
         kind = report
@@ -257,6 +279,8 @@ def _check_types(
         expected = to_arrow(np.zeros(1, dtype=kind)).type
         _demand(field.type == expected, f"the type of {field.name!r}")
         _demand(_is_dense(file, field.name, kind.itemsize), f"the encoding of {field.name!r}")
+        widths.append(kind.itemsize)
+    return sum(widths) + 2 * max(widths)
 
 
 def _is_dense(file: pq.ParquetFile, name: str, width: int) -> bool:
@@ -315,11 +339,13 @@ def check_answers(
             channel = GeneralizedResponse(len(attribute.values), own.attribute_epsilon)
             _demand(_is_noisy(columns[name], channel), f"the noise of {name!r}")
     if isinstance(mechanism, InputNoise):
-        noisy = _noisy_rows(columns, mechanism, plan, own)
-        check_noise([noisy], REPORTS)
+        for noisy in _noisy_rows(columns, mechanism, plan, own):
+            check_noise([noisy], REPORTS)
         for axis in range(len(plan.spec.domain.axes)):
             values = columns[f"y{axis}"]
-            digits = replace(noisy, values=values[np.abs(values) < UNROUNDED].astype(np.float64), rounded=False)
+            digits = replace(
+                noisy, values=values[np.abs(values) < UNROUNDED].astype(np.float64), rounded=False
+            )
             _demand(has_low_parts([digits]), "the digits of the noise")
     elif isinstance(mechanism, RandomizedResponse):
         oracle = mechanism.channel(plan.spec, own)[1]
@@ -333,24 +359,30 @@ def check_answers(
             _demand(_is_noisy(unpack_reports(rows, turn, oracle), oracle), "the noise of 'part'")
 
 
-def _noisy_rows(columns: Columns, mechanism: InputNoise, plan: PublicPlan, own: Plan) -> Noisy:
-    """Return the rows relative to the middle of the public box, axis by axis, with the scale of their noise."""
+def _noisy_rows(columns: Columns, mechanism: InputNoise, plan: PublicPlan, own: Plan) -> Iterator[Noisy]:
+    """Yield the rows relative to the middle of the public box, with the scale of their noise, one axis at a time.
+
+    Planar noise is yielded as the lengths of both axes together.
+    """
     domain, epsilon = plan.spec.domain, own.budget.epsilon
+    middle = (domain.lower + domain.upper) / 2
+    apart = (columns[f"y{axis}"].astype(np.float64) - middle[axis] for axis in range(len(domain.axes)))
+    if isinstance(mechanism, PlanarLaplaceInput):
+        scale = mechanism.within(domain) / epsilon
+        lengths = np.hypot(*apart) / scale
+        lengths -= np.log1p(lengths)
+        reach = float(np.linalg.norm(domain.upper - domain.lower)) / 2
+        scales = np.broadcast_to(scale, len(lengths))  # of each number: differences have no law
+        yield Noisy("noisy rows", scale * lengths, scales, "laplace", True, -reach, reach)
+        return
     half = float((domain.upper - domain.lower).max()) / 2
-    axes = [columns[f"y{axis}"].astype(np.float64) for axis in range(len(domain.axes))]
-    apart = np.array(axes) - ((domain.lower + domain.upper) / 2)[:, None]
-    if isinstance(mechanism, LaplaceInput):
-        scale = city_block_diameter(plan.spec) / epsilon
-        return Noisy("noisy rows", apart.ravel(), scale, "laplace", True, -half, half)
-    if isinstance(mechanism, GaussianInput):
-        scale = diameter(domain) / gaussian_mu(epsilon, own.budget.delta)
-        return Noisy("noisy rows", apart.ravel(), scale, "gaussian", True, -half, half)
-    assert isinstance(mechanism, PlanarLaplaceInput)
-    scale = mechanism.within(domain) / epsilon
-    lengths = np.hypot(*apart) / scale
-    values = scale * (lengths - np.log1p(lengths))
-    reach = float(np.linalg.norm(domain.upper - domain.lower)) / 2
-    return Noisy("noisy rows", values, np.full(len(values), scale), "laplace", True, -reach, reach)
+    for values in apart:
+        if isinstance(mechanism, GaussianInput):
+            scale = diameter(domain) / gaussian_mu(epsilon, own.budget.delta)
+            yield Noisy("noisy rows", values, scale, "gaussian", True, -half, half)
+        else:
+            scale = city_block_diameter(plan.spec) / epsilon
+            yield Noisy("noisy rows", values, scale, "laplace", True, -half, half)
 
 
 def _is_noisy(reports: np.ndarray, oracle: Oracle) -> bool:
@@ -424,7 +456,7 @@ def _are_valid(reports: np.ndarray, oracle: Oracle) -> bool:
     if isinstance(oracle, HadamardResponse):
         return bool((reports < 2 * (oracle.columns - 1)).all())
     if isinstance(oracle, SubsetSelection) and oracle.is_list:
-        ordered = (np.diff(reports.astype(np.int64), axis=1) > 0).all()
+        ordered = (reports[:, 1:] > reports[:, :-1]).all()
         return bool(ordered) and bool((reports < oracle.categories).all())
     used = oracle.categories % 8  # bits of the last byte, the lowest first
     clean = not used or not (reports[:, -1] >> np.uint8(used)).any()

@@ -42,7 +42,7 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
 
 def join_blanks(text: str) -> str:
     """Replace each run of blanks by one. A long run in a name could look like the end of a line on a terminal."""
-    return re.sub(r"\s+", " ", text)
+    return re.sub(r"[^\S\r]+", " ", text)
 
 
 def describe_spending(booking: Booking, limit: SpendingLimit) -> list[Fact]:

@@ -42,6 +42,7 @@ from privmix.release.folder import (
     CARD,
     CHECKSUMS,
     COMMON_FILES,
+    MEASURED,
     MODEL,
     MOST_BYTES,
     PAGE,
@@ -256,8 +257,22 @@ def _check_form(folder: Path, model: ReleasedModel) -> None:
             f"{MODEL} is not written as Privmix writes it (order, spacing, digits, signs of zeros or repeated keys), "
             "which can hide data; do not publish it."
         )
-    check_texts({name: content[name] for name in ("about", "domain", "mechanism", "notes", "synthetic")})
-    check_traces(text)
+    privacy = content["privacy"]
+    written_by_hand = (
+        "about",
+        "domain",
+        "mechanism",
+        "method",
+        "version",
+        "parameters",
+        "notes",
+        "synthetic",
+    )
+    check_texts({"accountant": privacy["accountant"], **{name: content[name] for name in written_by_hand}})
+    # The other parts hold numbers, and texts that follow from the plan.
+    check_traces(
+        model.model_dump_json(indent=1, exclude={**dict.fromkeys(MEASURED, True), "privacy": {"ledger"}})
+    )
     if not FIRST_DAY <= model.made <= datetime.date.today() + datetime.timedelta(days=1):
         raise UserError(
             f"{MODEL} has the date {model.made}, which is before the first release or in the future; do not publish it."
@@ -513,11 +528,15 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
         "Not checked: attributes that a file system keeps beside the contents of files, such as times, owners and "
         "extended attributes. A copy of the contents leaves them behind."
     )
+    look = "The last digits of noisy numbers"
+    if model.local:
+        look = "The last digits of noisy numbers, the numbers of hash functions and the order of the reports"
     found.append(
         "Not checked, because a folder cannot show it: that the noise was really drawn, independent and of the stated "
         "scale. Invented numbers that pass the tests look the same, and the tests notice noise that is several times "
         "too small only where there are many numbers. Nor that the records are those of the stated unit, relation and "
         "number, and that public texts, bounds, parameters and names, the published seed, and digits beyond the sixth "
-        "of numbers that follow from others hold no records. This needs trust in the signer."
+        f"of numbers that follow from others hold no records. {look} look random, but they could be encrypted records. "
+        "This needs trust in the signer."
     )
     return tuple(found)
