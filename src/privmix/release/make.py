@@ -58,6 +58,7 @@ from privmix.release.folder import (
     Gaussians,
     ReleasedModel,
     checksums,
+    write_model,
 )
 from privmix.release.public_plan import LEAST_EPSILON, MOST_DELTA, MOST_EPSILON
 from privmix.release.traces import check_own_names
@@ -289,8 +290,7 @@ def _describe_dataset(entry: Entry) -> DatasetDescription:
 def _write_files(model: ReleasedModel, place: Path) -> None:
     """Write all files except the reports and the signature."""
     check_own_names(model.model_dump_json())
-    (place / MODEL).write_text(folder.model_text(model), encoding="utf-8", newline="")
-    model = folder.read_release(place)
+    model = write_model(place / MODEL, model)
     synthetic.write_rows(model, place / SYNTHETIC_PARQUET, place / SYNTHETIC_CSV)
     (place / CARD).write_text(card.markdown(model), encoding="utf-8")
     (place / PAGE).write_text(page.render(model), encoding="utf-8")

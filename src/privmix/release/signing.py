@@ -114,5 +114,5 @@ def _refuse_small_order(key: str, where: str) -> None:
     square = pow(int.from_bytes(bytes.fromhex(key), "little") % 2**255, 2, P)
     if square in (0, 1) or (D * square * square + 2 * square - 1) % P == 0:
         raise UserError(
-            f"{where} is a public key of small order, for which anyone can sign; do not trust the release."
+            f"{where} has a public key of small order, for which anyone can sign; do not trust the release."
         )
