@@ -799,6 +799,14 @@ def test_reports_that_do_not_fit_into_memory_are_refused():
         report_files.check_memory(1_000_000, 4096)
 
 
+def test_metadata_that_end_the_process_are_refused(originals, monkeypatch):
+    """pyarrow calls `abort` for some metadata of columns, so they are read in another process first."""
+    monkeypatch.setattr(closed_files, "READ_CHUNKS", "import os; os.abort()")
+    with pytest.raises(UserError, match="cannot be read as Parquet"):
+        verify.verify(originals[0]["response"])
+    verify.verify(originals[0]["grid"])  # its only Parquet file follows from the model
+
+
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forgery_that_contradicts_the_folder_or_the_plan_is_refused(forged, originals, name):
     kind, change, said = FORGERIES[name]
