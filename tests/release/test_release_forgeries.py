@@ -445,7 +445,7 @@ FORGERIES = {
         "grid", rebuilt(lambda m: m["shares"]["dog"][0].reverse()), "do not follow from",
     ),
     "other shares in a component of reports": (
-        "response", rebuilt(lambda m: m["shares"]["dog"][0].reverse()), "do not follow from",
+        "response", rebuilt(lambda m: m["shares"]["dog"].__setitem__(0, [0.12345, 0.87655])), "do not follow from",
     ),
     "no shares of an attribute": ("grid", rebuilt(_without_shares), "do not follow from"),
     "other shares of a joint clustering": (
