@@ -1,9 +1,15 @@
 """Errors that the user can fix: one sentence that says what is wrong, where, and what to do."""
 
 import difflib
+import re
 from collections.abc import Iterable
 
 from pydantic import ValidationError
+
+# Printable letters that are drawn as nothing or as a blank
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 
 
 class UserError(Exception):
@@ -20,6 +26,21 @@ class PrivacyWarning(UserWarning):
 
 class MechanismFailure(UserError):
     """A mechanism that cannot work on this dataset: recorded as a result, not a crash."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Return text for a terminal, such as the name of a file from someone else, with all its letters visible.
+
+    Escapes replace letters that control a terminal, that reorder others, or that nobody sees, except those in `keep`,
+    and all but the first of several blanks, which could look like the end of a line.
+    """
+    shown = "".join(
+        letter
+        if letter in keep or (letter.isprintable() and not _BLANK.match(letter))
+        else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+    return shown if " " in keep else re.sub("(?<= ) ", r"\\x20", shown)
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:

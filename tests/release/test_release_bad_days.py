@@ -175,7 +175,7 @@ def _full_at_the_second_time(original):
     return called
 
 
-@pytest.mark.parametrize("name", ["write_json", "checksums"])
+@pytest.mark.parametrize("name", ["write_model", "checksums"])
 def test_a_full_disk_in_the_rehearsal_costs_nothing(park, capsys, monkeypatch, name):
     monkeypatch.setattr(make, name, _full)
     assert "No space left" in park.refused(capsys, *COMMON)
@@ -260,7 +260,7 @@ def test_a_catalog_entry_with_a_time_of_day_is_refused_for_free(park, capsys):
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [(rows, "write_rows"), (make, "write_json"), (make, "checksums")]
+    ("module", "name"), [(rows, "write_rows"), (make, "write_model"), (make, "checksums")]
 )
 def test_a_full_disk_after_the_noise_leaves_no_release_and_counts_as_spent(
     park, capsys, monkeypatch, module, name

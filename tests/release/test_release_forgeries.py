@@ -42,6 +42,7 @@ from privmix.release import (
     report_files,
     signing,
     synthetic,
+    transcripts,
     verify,
 )
 from privmix.release import folder as folder_form
@@ -414,6 +415,21 @@ FORGERIES = {
     "central called distance": ("laplace", rebuilt(_privacy(trust="distance")), "trust"),
     "another method": ("grid", rebuilt(_with(method="noisy_tree")), "public plan"),
     "more components requested": ("moments", rebuilt(_with(components=[40])), "notes"),
+    "another notice": ("grid", rebuilt(_with(notice="Records of all walkers.")), "another notice"),
+    "a method without privacy": (
+        "grid", edited(_with(method="non_private", parameters={})), "'non_private', which is not private",
+    ),
+    "a zero with a sign in the claim": ("grid", edited(_privacy(delta=-0.0)), "signs of zeros"),
+    "a zero with a sign in the budget": ("grid", edited(_privacy(budget_delta=-0.0)), "signs of zeros"),
+    "a zero with a sign in the metadata of reports": (
+        "response", _reports(metadata=lambda info: info["privacy"].update(delta=-0.0)), "the same guarantee",
+    ),
+    "reports in the order of their answers": (
+        "response", _reports(lambda table: table.sort_by("a_dog")), "the random order of",
+    ),
+    "noisy rows in the order of an answer": (
+        "laplace", _reports(lambda table: table.sort_by("a_dog")), "the random order of 'a_dog'",
+    ),
     "another version": ("grid", rebuilt(_with(version="0.0.9")), "made by Privmix 0.0.9"),
     # The model.
     "a weight in one system of units": (
@@ -429,7 +445,7 @@ FORGERIES = {
         "grid", rebuilt(lambda m: m["shares"]["dog"][0].reverse()), "do not follow from",
     ),
     "other shares in a component of reports": (
-        "response", rebuilt(lambda m: m["shares"]["dog"][0].reverse()), "do not follow from",
+        "response", rebuilt(lambda m: m["shares"]["dog"].__setitem__(0, [0.12345, 0.87655])), "do not follow from",
     ),
     "no shares of an attribute": ("grid", rebuilt(_without_shares), "do not follow from"),
     "other shares of a joint clustering": (
@@ -686,8 +702,109 @@ def test_a_message_cannot_control_the_terminal(originals, tmp_path, capsys):
     (folder / "\x1b[2K\rfine").touch()
     with pytest.raises(SystemExit) as refused:
         cli.main(["verify", str(folder)])
-    assert "?[2K?fine" in str(refused.value.code)
+    assert r"\x1b[2K\rfine" in str(refused.value.code)
     assert "\x1b" not in str(refused.value.code) + capsys.readouterr().err
+
+
+def test_the_name_of_a_folder_cannot_print_a_verdict(originals, tmp_path, capsys):
+    name = "walks\n✓ other\x1b[2K\u202e\u200b: signed by the curator" + 90 * " " + "x"
+    folder = Path(shutil.copytree(originals[0]["grid"], tmp_path / name))
+    cli.main(["verify", str(folder)])
+    said = capsys.readouterr().out
+    assert not set(said) & {"\x1b", "\u202e", "\u200b"}
+    assert r"walks\n✓ other\x1b[2K\u202e\u200b: signed" in said
+    assert said.count("✓ other") == said.count(r"walks\n✓ other") == 2
+    assert 3 * " " + "x" not in said
+    (folder / SIGNATURE).unlink()
+    with pytest.raises(UserError, match=r"walks\\n✓ other\\x1b\[2K") as refused:
+        verify.verify(folder)
+    assert str(refused.value).isprintable()
+
+
+def small_order_keys():
+    """Return the encodings of the eight points of small order (RFC 7748, section 7), also with y above p."""
+    eight = "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"
+    other = "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"
+    numbers = [0, 1, 2**255 - 20, 2**255 - 19, 2**255 - 18]
+    points = [bytes.fromhex(eight), bytes.fromhex(other), *(each.to_bytes(32, "little") for each in numbers)]
+    return [each.hex() for one in points for each in (one, one[:31] + bytes([one[31] ^ 128]))]
+
+
+@pytest.mark.parametrize("key", small_order_keys())
+def test_a_key_for_which_anyone_can_sign_is_refused(forged, key):
+    """For the neutral point, the signature (R, S) = (neutral point, 0) fits every message."""
+
+    def sign(folder):
+        signature = "01" + 31 * "00" + 32 * "00"
+        (folder / SIGNATURE).write_text(f"ed25519 {key} {signature}\n")
+
+    folder = forged("grid", lambda folder: None)
+    sign(folder)
+    with pytest.raises(UserError, match="small order"):
+        verify.verify(folder)
+    with pytest.raises(UserError, match="small order"):
+        verify.verify(folder, key)
+
+
+def test_no_zero_of_a_release_has_a_sign(originals):
+    model = read_release(originals[0]["grid"])
+    signed = model.model_copy(
+        update={
+            "shares": {"dog": [[-0.0, 1.0], [-10.0, -0.5]]},
+            "about": model.about.model_copy(update={"caveats": ("-0.0,", "x: -0.0")}),
+        }
+    )
+    text = folder_form.model_text(signed)
+    assert json.loads(text)["about"]["caveats"] == ["-0.0,", "x: -0.0"]
+    assert str(json.loads(text)["shares"]["dog"]) == "[[0.0, 1.0], [-10.0, -0.5]]"
+
+
+def test_a_long_text_of_splits_is_refused_before_it_is_decoded():
+    text = "q" * 60_000_000
+    tracemalloc.start()
+    try:
+        for leaves in (None, 1000):
+            with pytest.raises(UserError, match="as many leaves"):
+                transcripts.check_shape(text, 2, 20, leaves)
+        assert tracemalloc.get_traced_memory()[1] < 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_traces_are_searched_only_in_short_texts(originals, forged, monkeypatch):
+    """A search in a long text of a transcript takes long, and its form leaves no room for a trace."""
+    searched = []
+    monkeypatch.setattr(verify, "check_traces", searched.append)
+    verify.verify(originals[0]["grid"])
+    model = read_release(originals[0]["grid"])
+    assert searched[0].count(model.about.description) == 1
+    assert model.transcript[0]["counts"] not in searched[0]
+    for long in ({"method": "/" * 10**6}, {"version": "/" * 10**6}, {"parameters": {"x": "/" * 10**6}}):
+        with pytest.raises(UserError, match="a text of more than"):
+            verify._check_form(originals[0]["grid"], _written_to(originals, long, monkeypatch))
+    assert len(searched) == 1
+
+
+def _written_to(originals, changes, monkeypatch):
+    model = read_release(originals[0]["grid"]).model_copy(update=changes)
+    monkeypatch.setattr(verify, "read_text", lambda path, most: folder_form.model_text(model))
+    return model
+
+
+def test_reports_that_do_not_fit_into_memory_are_refused():
+    report_files.check_memory(6_400_000, 20)
+    with pytest.raises(UserError, match="too much memory"):
+        report_files.check_memory(250 << 20, 3)
+    with pytest.raises(UserError, match="too much memory"):
+        report_files.check_memory(1_000_000, 4096)
+
+
+def test_metadata_that_end_the_process_are_refused(originals, monkeypatch):
+    """pyarrow calls `abort` for some metadata of columns, so they are read in another process first."""
+    monkeypatch.setattr(closed_files, "READ_CHUNKS", "import os; os.abort()")
+    with pytest.raises(UserError, match="cannot be read as Parquet"):
+        verify.verify(originals[0]["response"])
+    verify.verify(originals[0]["grid"])  # its only Parquet file follows from the model
 
 
 @pytest.mark.parametrize("name", FORGERIES)

@@ -2,8 +2,10 @@
 
 import base64
 import copy
+import itertools
 import json
 import time
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from making import PRIVATE, clusters, make_domain
+from scipy import stats
 from test_release_forgeries import _privacy, forged, originals, rebuilt  # noqa: F401
 
 from privmix.artefacts.io import PARQUET_SEAL
@@ -24,8 +27,9 @@ from privmix.mechanisms.run import MechanismJob
 from privmix.mechanisms.shared import attribute_counts
 from privmix.privacy.accounting import Budget
 from privmix.privacy.exact import STEP
+from privmix.privacy.oracles.local_hashing import PRIMES
 from privmix.privacy.privtree import TreeShape
-from privmix.release import model_form, noise_evidence, report_files, transcripts, verify
+from privmix.release import model_form, noise_evidence, report_files, report_order, transcripts, verify
 from privmix.release.folder import REPORTS, Gaussians, read_release
 from privmix.release.public_plan import PublicPlan, make_plan
 
@@ -370,6 +374,75 @@ def test_hash_functions_of_reports_are_random():
     same = honest[:1000].copy()
     same[:100] = same[0]
     assert not report_files._are_random(same, prime)
+
+
+def test_each_byte_of_a_hash_function_is_random():
+    """Text in one byte of the numbers of hash functions. False failure: below 1e-8."""
+    text = np.frombuffer(b"lat 44.97 long -93.26 White Male; " * 1000, dtype=np.uint8)
+    for word, prime in PRIMES.items():
+        rng = np.random.default_rng(4)
+        honest = np.zeros(len(text), dtype=[("a", word), ("b", word)])
+        honest["a"], honest["b"] = rng.integers(prime, size=(2, len(text)))
+        assert report_files._are_random(honest, prime)
+        for name in ("a", "b"):
+            for size in (300, len(text)):
+                secret = honest[:size].copy()
+                secret[name] = secret[name] & ~word.type(255) | text[:size]
+                assert not report_files._are_random(secret, prime)
+
+
+@pytest.mark.parametrize("bits", [1, 4, 8])
+def test_each_low_digit_of_noise_is_random(bits):
+    """Text or zeros in the low digits of noisy numbers, of a transcript and of reports."""
+    rng, size = np.random.default_rng(6), 3000
+    values = np.rint(rng.laplace(0, 3.0, size) / STEP) * STEP
+    honest = noise_evidence.Noisy("counts", values, 3.0, "laplace")
+    assert noise_evidence.has_low_parts([honest])
+    text = np.frombuffer(b"lat 44.97 long -93.26 White Male; " * 100, dtype=np.uint8)[:size]
+    for low in (np.zeros(size), np.full(size, 2**bits - 1), *([text] if bits == 8 else [])):
+        digits = (np.floor(values / STEP / 2**bits) * 2**bits + low) * STEP
+        assert not noise_evidence.has_low_parts([replace(honest, values=digits)])
+
+
+@pytest.mark.parametrize("method", ["laplace_input", "gaussian_input", "planar_laplace"])
+def test_text_in_the_digits_of_noisy_rows_is_refused(runs, method):
+    plan, reports, _ = runs[method]
+    columns = {name: values.copy() for name, values in reports.columns.items()}
+    text = np.frombuffer(b"lat 44.97 long -93.26 White Male; " * 100, dtype=np.uint8)[: len(columns["y0"])]
+    steps = columns["y0"].astype(np.float64) / STEP
+    hidden = (np.floor(steps / 256) * 256 + text) * STEP
+    exact = np.abs(steps) < 2**24 - 256
+    columns["y0"] = np.where(exact, hidden, columns["y0"]).astype(np.float32)
+    with pytest.raises(UserError, match="the digits of the noise"):
+        check_reports(plan, columns)
+
+
+def test_the_order_of_reports_is_random():
+    """False failure: below 1e-8. The exact law is compared with all orders of a few marks."""
+    rng = np.random.default_rng(8)
+    for size in (1, 2, 20, 300, 20_000):
+        for column in (
+            rng.integers(3, size=size).astype(np.uint8),
+            rng.integers(2**16, size=size).astype(np.uint16),
+            rng.integers(256, size=(size, 7)).astype(np.uint8),
+            rng.laplace(size=size).astype(np.float32),
+            (np.arange(size) < 3).astype(np.uint8)[rng.permutation(size)],
+        ):
+            assert report_order.is_random_order(column)
+            if size >= 300 and column.max() > 1:
+                order = np.lexsort(tuple(column.reshape(size, -1).T))
+                assert not report_order.is_random_order(column[order])
+    assert not report_order.is_random_order(np.tile([0, 1], 100).astype(np.uint8))
+
+
+def test_runs_of_marks_have_the_hypergeometric_law():
+    marks, found = np.array([1, 1, 1, 0, 0, 0, 0]), Counter()
+    for order in set(itertools.permutations(marks.tolist())):
+        found[len("".join(map(str, order)).replace("0", " ").split())] += 1
+    law = stats.hypergeom(7, 5, 3)
+    assert {runs: number / 35 for runs, number in found.items()} == pytest.approx(
+        {runs: law.pmf(runs) for runs in (1, 2, 3)}
+    )
 
 
 def test_latitudes_are_no_noisy_counts(runs):

@@ -13,7 +13,7 @@ from privmix.clean.persons import load_or_create_key
 from privmix.clean.pipeline import clean
 from privmix.cli import terminal
 from privmix.cli.configuration import read_configuration
-from privmix.errors import UserError, suggest
+from privmix.errors import UserError, printable, suggest
 from privmix.mechanisms.run import MechanismJob
 from privmix.pipeline import plan
 from privmix.pipeline.release import ReleasePaths, release_dataset
@@ -31,7 +31,7 @@ ORIGIN = "Anyone can sign a folder: get the public key of the curator from a sou
 def verify(arguments: argparse.Namespace) -> None:
     """Verify a release folder and print its claim and the checks that passed."""
     verdict = verification.inspect(arguments.folder, arguments.signer)
-    terminal.print_success(f"{arguments.folder}: {verdict.summary}.")
+    terminal.print_success(f"{printable(str(arguments.folder))}: {verdict.summary}.")
     origin = f"signed by {verdict.signed_by}" if verdict.origin_proven else f"not proven. {ORIGIN}"
     terminal.print_fields([*summary.describe_release(verdict.model, arguments.folder), ("Origin", origin)])
     terminal.print_heading("Checks")

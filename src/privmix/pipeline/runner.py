@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import resource
 import signal
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import FrameType
 
-from privmix.errors import UserError
+from privmix.errors import UserError, printable
 
 FIRST_MB = 512
 FIRST_SECONDS = 60
@@ -98,7 +97,7 @@ def run_stage(stage: str, main: Callable[[], None]) -> None:
             main()
     except UserError as error:
         # A hostile file name must not control the terminal.
-        sys.exit(re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "?", f"privmix {stage}: {error}"))
+        sys.exit(printable(f"privmix {stage}: {error}", keep=" \n\t"))
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
             raise

@@ -7,6 +7,8 @@ takes JSON with more than a stated number of values.
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -155,6 +157,7 @@ def open_parquet(
     inside = {*(schema.metadata or {})} - {ARROW_SCHEMA}
     if found != keys or not inside <= keys or any(field.metadata for field in schema):
         raise UserError(f"{path} has metadata that a release must not have; do not publish it.")
+    _check_chunks(path)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
     if any(chunk.compression != "UNCOMPRESSED" for chunk in chunks):
@@ -163,6 +166,25 @@ def open_parquet(
     if used + footer.serialized_size + len(b"PAR1" * 2) + 4 != size:
         raise UserError(f"{path} has bytes that belong to no column; do not publish it.")
     return file
+
+
+READ_CHUNKS = """
+import os, resource, sys, pyarrow, pyarrow.parquet
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+footer = pyarrow.parquet.read_metadata(pyarrow.OSFile(os.fsencode(sys.argv[1])))
+for group in map(footer.row_group, range(footer.num_row_groups)):
+    for number in range(group.num_columns):
+        chunk = group.column(number)
+        chunk.compression, chunk.has_dictionary_page, chunk.num_values
+        chunk.total_compressed_size, chunk.total_uncompressed_size
+"""
+
+
+def _check_chunks(path: Path) -> None:
+    """Read the metadata of all columns in another process: pyarrow 26 ends the process if some of them are wrong."""
+    done = subprocess.run([sys.executable, "-I", "-c", READ_CHUNKS, path], capture_output=True, check=False)
+    if done.returncode:
+        raise UserError(f"{path} cannot be read as Parquet; get the release again.")
 
 
 def is_same_file(path: Path, other: Path) -> bool:

@@ -159,6 +159,20 @@ class ReleasedModel(Artefact):
         return (*COMMON_FILES, *((REPORTS,) if self.local else ()))
 
 
+def model_text(model: ReleasedModel) -> str:
+    """Return the text of `model.json`. No zero has a sign, which could hide a bit.
+
+    Each number ends its line. No text does, because it ends in a quotation mark.
+    """
+    return model.model_dump_json(indent=1).replace("-0.0,\n", "0.0,\n").replace("-0.0\n", "0.0\n")
+
+
+def write_model(path: Path, model: ReleasedModel) -> ReleasedModel:
+    """Write `model.json`, and return the model as every reader gets it."""
+    path.write_text(model_text(model), encoding="utf-8", newline="")
+    return read_release(path.parent)
+
+
 def round_shares(rows: Table, decimals: int) -> Table:
     """Return distributions with this many decimals that still add up to 1, each share up to one unit away.
 

@@ -26,7 +26,6 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from privmix.artefacts.domain import Domain
-from privmix.artefacts.io import write_json
 from privmix.artefacts.privacy_statement import PrivacyStatement
 from privmix.artefacts.private import PrivateInfo, private_writer, read_private
 from privmix.audit import replay
@@ -59,6 +58,7 @@ from privmix.release.folder import (
     Gaussians,
     ReleasedModel,
     checksums,
+    write_model,
 )
 from privmix.release.public_plan import LEAST_EPSILON, MOST_DELTA, MOST_EPSILON
 from privmix.release.traces import check_own_names
@@ -300,7 +300,7 @@ def _describe_dataset(entry: Entry) -> DatasetDescription:
 def _write_files(model: ReleasedModel, place: Path) -> None:
     """Write all files except the reports and the signature."""
     check_own_names(model.model_dump_json())
-    write_json(place / MODEL, model)
+    model = write_model(place / MODEL, model)
     synthetic.write_rows(model, place / SYNTHETIC_PARQUET, place / SYNTHETIC_CSV)
     (place / CARD).write_text(card.markdown(model), encoding="utf-8")
     (place / PAGE).write_text(page.render(model), encoding="utf-8")

@@ -13,7 +13,10 @@ together. `check_noise` refuses numbers that are smaller than noise alone gives 
 * The number of |x| above the point that noise exceeds with probability p is at least binomial (L, p).
 * The position within a unit of at most 1/16 of the scale is nearly uniform: within a unit, the density of Laplace noise
   changes by at most e^(1/16), and that of Gaussian noise by less than 2 up to 10 σ. So no position has a probability
-  above 2/unit, and each half of a unit one of 0.45 to 0.55. Whole numbers fail this test.
+  above 2/unit, and each half of a unit one of 0.45 to 0.55. In general the halves of all cells of width w differ by at
+  most w/2 times the total variation of the density, twice its peak: for w ≤ 1/16 of the scale, each half has a
+  probability within w/4 scales of 1/2. So the tolerance of 0.05 halves with each further bit, down to the last one.
+  Whole numbers fail this test, and so does text in the low bits.
 
 * Counts of records are whole numbers, so a noisy count is as far from the nearest whole number as the noise is. For
   noise that is large beside 1, all distances up to 1/2 are nearly as likely. The number of counts within h of a whole
@@ -65,6 +68,7 @@ REACH = 1.05  # covers rounding, which adds to the scale of the noise
 NEAR = (0.25, 0.1, 0.03, 0.01, 0.003, 0.001)  # distances from a whole number
 RARE = 1e-12  # probability that one test refuses honest noise
 TILTS = np.geomspace(1e-7, 0.999, 500)  # bθ of the Chernoff bound
+UNEVEN = 0.05  # how far the probability of each half of a unit may be from 1/2
 TAILS = 2.0 ** -np.arange(1, 9)  # probabilities of the tails whose numbers are counted
 
 
@@ -100,7 +104,7 @@ def check_noise(measured: Sequence[Noisy], where: str) -> None:
         plausible = all(_has_energy(part.ratios, law) for part in parts)
         ratios = np.concatenate([part.ratios for part in parts])
         plausible = plausible and _has_energy(ratios, law) and _has_tails(ratios, law)
-        plausible = plausible and _has_differences(parts, law) and _has_low_parts(parts)
+        plausible = plausible and _has_differences(parts, law) and has_low_parts(parts)
         plausible = plausible and all(not part.whole or _is_off_whole_numbers(part) for part in parts)
         plausible = plausible and all(_is_in_reach(part) and _is_small_enough(part) for part in parts)
         if not plausible:
@@ -288,9 +292,9 @@ def _has_differences(parts: Sequence[Noisy], law: str) -> bool:
     return _has_energy(apart if law == "laplace" else apart / math.sqrt(2), law)
 
 
-def _has_low_parts(parts: Sequence[Noisy]) -> bool:
-    """Test positions within a unit that is small beside the noise: no position is frequent, and no half of a unit."""
-    if any(part.rounded for part in parts):
+def has_low_parts(parts: Sequence[Noisy]) -> bool:
+    """Test positions within a unit that is small beside the noise: no position is frequent, and each bit is random."""
+    if any(part.rounded or not len(part.values) for part in parts):
         return True
     steps = np.rint(np.concatenate([part.values for part in parts]) / STEP)
     narrowest = min(float(np.min(part.scale)) for part in parts) / STEP / 16
@@ -302,7 +306,10 @@ def _has_low_parts(parts: Sequence[Noisy]) -> bool:
     ways = special.gammaln(size + 1) - special.gammaln(most + 1) - special.gammaln(size - most + 1)
     if math.log(unit) + ways + most * math.log(2 / unit) < math.log(RARE):
         return False
-    upper = [int((low // (unit >> bit) % 2).sum()) for bit in (1, 2, 3)]
-    return all(
-        stats.binom.ppf(RARE, size, 0.45) <= each <= stats.binom.isf(RARE, size, 0.55) for each in upper
-    )
+    for bit in range(1, unit.bit_length()):
+        upper, uneven = int((low // (unit >> bit) % 2).sum()), UNEVEN / 2 ** (bit - 1)
+        if not (
+            stats.binom.ppf(RARE, size, 0.5 - uneven) <= upper <= stats.binom.isf(RARE, size, 0.5 + uneven)
+        ):
+            return False
+    return True

@@ -120,7 +120,11 @@ def make_plan(model: ReleasedModel) -> PublicPlan:
 
 
 def _job(model: ReleasedModel) -> MechanismJob:
-    if model.method not in registry.METHODS or not registry.method_class(model.method).private:
+    if model.method in registry.METHODS and not registry.method_class(model.method).private:
+        raise UserError(
+            f"{MODEL} names the method {model.method!r}, which is not private, so no release has it; do not publish it."
+        )
+    if model.method not in registry.METHODS:
         raise UserError(
             f"{MODEL} names the method {model.method!r}, which this version of Privmix cannot release; "
             "update Privmix."

@@ -12,7 +12,8 @@ relative to the middle of the public box. The length r of planar noise, in scale
 import math
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,6 @@ from privmix.mechanisms.local.adaptive_tree_response import AdaptiveTreeResponse
 from privmix.mechanisms.local.base import CoordinateReports, LocalMechanism, Plan, decode_reports
 from privmix.mechanisms.local.gaussian_input import GaussianInput
 from privmix.mechanisms.local.input_noise import InputNoise, diameter
-from privmix.mechanisms.local.laplace_input import LaplaceInput
 from privmix.mechanisms.local.laplace_input import diameter as city_block_diameter
 from privmix.mechanisms.local.planar_laplace import PlanarLaplaceInput
 from privmix.mechanisms.local.randomized_response import RandomizedResponse, component_numbers
@@ -59,8 +59,9 @@ from privmix.privacy.oracles.survey import SurveyOracle, row_type, unpack_report
 from privmix.release.closed_files import check_footer, check_json, is_same_file, open_parquet, open_source
 from privmix.release.derived_values import are_rounded, report_remarks
 from privmix.release.folder import LOCAL_DECIMALS, MODEL, MOST_BYTES, REPORTS, ReleasedModel
-from privmix.release.noise_evidence import RARE, Noisy, check_noise
+from privmix.release.noise_evidence import RARE, Noisy, check_noise, has_low_parts
 from privmix.release.public_plan import PublicPlan
+from privmix.release.report_order import is_random_order
 from privmix.release.transcripts import check_shape
 
 ROWS_PER_BYTE = (
@@ -68,11 +69,19 @@ ROWS_PER_BYTE = (
 )
 LARGEST_GROUP = 1 << 20  # rows of a row group, as pyarrow writes it
 MOST_ANSWERS = 256  # of hashed reports, whose support is counted; more would take long
+EACH = 20  # reports that each class of a χ² test expects
+UNROUNDED = 2.0**24 * STEP  # below it, single precision holds every number of the lattice
 TOLERANCE = 1e-9  # of a share: the same computation on another machine
 MOST_SOLVED = (
     10**10
 )  # attributes times K³: the shares of each attribute need the eigenvectors of a K x K matrix
 MOST_SUMMED = 10**12  # reports times K (K + 10 times the attributes): sums over all reports
+
+MOST_MEMORY = 700_000_000  # bytes of all reports and of the work on one column
+MOST_PARTS = (
+    1 << 20
+)  # of a question: only parts with a share of at least 1/LEAST_PART are split, in 10 rounds
+WORK = 80  # bytes for each report
 
 Columns = dict[str, np.ndarray]
 
@@ -101,19 +110,27 @@ def check_reports(folder: Path, model: ReleasedModel, plan: PublicPlan, *, any_n
     groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
     _demand(_are_buckets(groups, model), "its row groups")
     info = _read_info(file, model, plan, rows)
-    _check_types(file, mechanism, plan, own, info.asked[0])
-    try:
-        table = file.read()
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(f"{path} cannot be read as Parquet; get the release again.") from error
-    _demand(not any(column.null_count for column in table.columns), "missing values")
-    columns = {name: numpy_column(table, name) for name in table.column_names}
+    width = _check_types(file, mechanism, plan, own, info.asked[0])
+    check_memory(max(rows, own.reports), width)
+    columns = {name: _read_column(file, name, path) for name in file.schema_arrow.names}
     _check_values(columns, mechanism, plan, own, info.asked[0])
     check_answers(columns, mechanism, plan, own, info.asked[0])
+    for name, values in columns.items():
+        _demand(is_random_order(values), f"the random order of {name!r}")
     _check_proportions(columns, model, own)
     _check_shares(columns, info.asked[0], model, plan, own)
     _check_notes(columns, info.asked[0], model, plan, own)
     _demand(_is_rewritten(path, columns, groups, info), "its bytes")
+
+
+def _read_column(file: pq.ParquetFile, name: str, path: Path) -> np.ndarray:
+    """Return one column. Only one at a time is in memory twice."""
+    try:
+        table = file.read(columns=[name])
+    except (pa.ArrowException, OSError) as error:
+        raise UserError(f"{path} cannot be read as Parquet; get the release again.") from error
+    _demand(not table[name].null_count, "missing values")
+    return numpy_column(table, name)
 
 
 def _demand(holds: bool, what: str) -> None:
@@ -151,6 +168,16 @@ def check_work(rows: int, model: ReleasedModel, own: Plan) -> None:
         raise UserError(
             f"{MODEL} has {components:,} components and {attributed:,} attributes, and there are {number:,} reports: "
             "their shares would take too long to compute. A release of reports has fewer components or attributes."
+        )
+
+
+def check_memory(rows: int, width: int) -> None:
+    """Refuse more reports of this many bytes than fit into memory together with the work on one column."""
+    most = MOST_MEMORY // (width + WORK)
+    if rows > most:
+        raise UserError(
+            f"{REPORTS} would need too much memory: a release has at most {most:,} reports of this size, not {rows:,}. "
+            "Release a sample of the records, fewer columns, or a mechanism with smaller reports."
         )
 
 
@@ -205,7 +232,7 @@ def _read_info(file: pq.ParquetFile, model: ReleasedModel, plan: PublicPlan, row
         seconds=[],
         notes=report_remarks(plan),
     )
-    if info != expected or len(info.asked) != 1 or info.model_dump_json() != text:
+    if info != expected or len(info.asked) != 1 or expected.model_dump_json() != text:
         raise UserError(f"{REPORTS} and model.json do not state the same guarantee; do not publish them.")
     _demand(
         isinstance(plan.mechanism, AdaptiveTreeResponse) or info.asked == [{}],
@@ -225,7 +252,7 @@ def _oracles(
     texts = asked.get("partitions")
     _demand(set(asked) == {"partitions"} and isinstance(texts, list) and len(texts) == rounds, "its rounds")
     assert isinstance(texts, list)
-    shapes = [check_shape(text, 0, deepest) for text in texts]
+    shapes = [check_shape(text, 0, deepest, MOST_PARTS) for text in texts]
     return [adaptive_tree_response.oracle_of(Partition(shape, deepest), own) for shape in shapes]
 
 
@@ -241,8 +268,9 @@ def _report_type(
 
 def _check_types(
     file: pq.ParquetFile, mechanism: LocalMechanism, plan: PublicPlan, own: Plan, asked: Mapping[str, Any]
-) -> None:
-    report = _report_type(mechanism, plan, own, asked)
+) -> int:
+    """Check the types of all columns. Return the bytes of a row in memory: of all columns, and two copies of one."""
+    widths, report = [], _report_type(mechanism, plan, own, asked)
     sizes = {attributes.PREFIX + each.name: len(each.values) for each in plan.spec.domain.attributes}
     for field in file.schema_arrow:
         kind = report
@@ -251,6 +279,8 @@ def _check_types(
         expected = to_arrow(np.zeros(1, dtype=kind)).type
         _demand(field.type == expected, f"the type of {field.name!r}")
         _demand(_is_dense(file, field.name, kind.itemsize), f"the encoding of {field.name!r}")
+        widths.append(kind.itemsize)
+    return sum(widths) + 2 * max(widths)
 
 
 def _is_dense(file: pq.ParquetFile, name: str, width: int) -> bool:
@@ -309,7 +339,14 @@ def check_answers(
             channel = GeneralizedResponse(len(attribute.values), own.attribute_epsilon)
             _demand(_is_noisy(columns[name], channel), f"the noise of {name!r}")
     if isinstance(mechanism, InputNoise):
-        check_noise([_noisy_rows(columns, mechanism, plan, own)], REPORTS)
+        for noisy in _noisy_rows(columns, mechanism, plan, own):
+            check_noise([noisy], REPORTS)
+        for axis in range(len(plan.spec.domain.axes)):
+            values = columns[f"y{axis}"]
+            digits = replace(
+                noisy, values=values[np.abs(values) < UNROUNDED].astype(np.float64), rounded=False
+            )
+            _demand(has_low_parts([digits]), "the digits of the noise")
     elif isinstance(mechanism, RandomizedResponse):
         oracle = mechanism.channel(plan.spec, own)[1]
         _demand(_is_noisy(decode_reports(columns["cell"], oracle.report), oracle), "the noise of 'cell'")
@@ -322,24 +359,30 @@ def check_answers(
             _demand(_is_noisy(unpack_reports(rows, turn, oracle), oracle), "the noise of 'part'")
 
 
-def _noisy_rows(columns: Columns, mechanism: InputNoise, plan: PublicPlan, own: Plan) -> Noisy:
-    """Return the rows relative to the middle of the public box, axis by axis, with the scale of their noise."""
+def _noisy_rows(columns: Columns, mechanism: InputNoise, plan: PublicPlan, own: Plan) -> Iterator[Noisy]:
+    """Yield the rows relative to the middle of the public box, with the scale of their noise, one axis at a time.
+
+    Planar noise is yielded as the lengths of both axes together.
+    """
     domain, epsilon = plan.spec.domain, own.budget.epsilon
+    middle = (domain.lower + domain.upper) / 2
+    apart = (columns[f"y{axis}"].astype(np.float64) - middle[axis] for axis in range(len(domain.axes)))
+    if isinstance(mechanism, PlanarLaplaceInput):
+        scale = mechanism.within(domain) / epsilon
+        lengths = np.hypot(*apart) / scale
+        lengths -= np.log1p(lengths)
+        reach = float(np.linalg.norm(domain.upper - domain.lower)) / 2
+        scales = np.broadcast_to(scale, len(lengths))  # of each number: differences have no law
+        yield Noisy("noisy rows", scale * lengths, scales, "laplace", True, -reach, reach)
+        return
     half = float((domain.upper - domain.lower).max()) / 2
-    axes = [columns[f"y{axis}"].astype(np.float64) for axis in range(len(domain.axes))]
-    apart = np.array(axes) - ((domain.lower + domain.upper) / 2)[:, None]
-    if isinstance(mechanism, LaplaceInput):
-        scale = city_block_diameter(plan.spec) / epsilon
-        return Noisy("noisy rows", apart.ravel(), scale, "laplace", True, -half, half)
-    if isinstance(mechanism, GaussianInput):
-        scale = diameter(domain) / gaussian_mu(epsilon, own.budget.delta)
-        return Noisy("noisy rows", apart.ravel(), scale, "gaussian", True, -half, half)
-    assert isinstance(mechanism, PlanarLaplaceInput)
-    scale = mechanism.within(domain) / epsilon
-    lengths = np.hypot(*apart) / scale
-    values = scale * (lengths - np.log1p(lengths))
-    reach = float(np.linalg.norm(domain.upper - domain.lower)) / 2
-    return Noisy("noisy rows", values, np.full(len(values), scale), "laplace", True, -reach, reach)
+    for values in apart:
+        if isinstance(mechanism, GaussianInput):
+            scale = diameter(domain) / gaussian_mu(epsilon, own.budget.delta)
+            yield Noisy("noisy rows", values, scale, "gaussian", True, -half, half)
+        else:
+            scale = city_block_diameter(plan.spec) / epsilon
+            yield Noisy("noisy rows", values, scale, "laplace", True, -half, half)
 
 
 def _is_noisy(reports: np.ndarray, oracle: Oracle) -> bool:
@@ -359,8 +402,8 @@ def _are_random(reports: np.ndarray, prime: int) -> bool:
     """Return whether the numbers of the hash functions are uniform (χ² test), and pairs do not repeat too often."""
     size = len(reports)
     parts = max(
-        1, min(16, math.isqrt(size // 20))
-    )  # per number, so that each pair of parts expects 20 reports
+        1, min(16, math.isqrt(size // EACH))
+    )  # per number, so that each pair of parts expects EACH reports
     first, second = (reports[name].astype(np.int64) for name in ("a", "b"))
     edges = -(-np.arange(parts + 1) * prime // parts)
     places = [np.searchsorted(edges, values, side="right") - 1 for values in (first, second)]
@@ -368,9 +411,33 @@ def _are_random(reports: np.ndarray, prime: int) -> bool:
     found = np.bincount(places[0] * parts + places[1], minlength=parts**2)
     if parts > 1 and stats.chi2.sf(((found - expected) ** 2 / expected).sum(), parts**2 - 1) < RARE:
         return False
+    if not all(_has_random_bytes(reports[name], prime) for name in ("a", "b")):
+        return False
     most = int(np.unique(first * prime + second, return_counts=True)[1].max()) if size else 0
     ways = special.gammaln(size + 1) - special.gammaln(most + 1) - special.gammaln(size - most + 1)
     return bool(most < 2 or ways - (most - 1) * math.log(prime * (prime - 1)) >= math.log(RARE))
+
+
+def _has_random_bytes(values: np.ndarray, prime: int) -> bool:
+    """Return whether each bit and each byte is that of uniform numbers below the prime."""
+    for place in range(8 * values.dtype.itemsize):
+        ones = np.count_nonzero(values >> values.dtype.type(place) & values.dtype.type(1))
+        half = 1 << place
+        full, rest = divmod(prime, 2 * half)
+        chance = (full * half + max(rest - half, 0)) / prime
+        if not _is_between(np.array([ones]), len(values), chance, chance):
+            return False
+    if len(values) < EACH * 256:
+        return True
+    for number, found in enumerate(values[:, None].view(np.uint8).T):  # the lowest byte first, as in the file
+        unit = 256**number
+        full, rest = divmod(prime, 256 * unit)
+        chances = (full * unit + np.clip(rest - unit * np.arange(256), 0, unit)) / prime
+        possible = chances * len(values) >= EACH / 2
+        counts, expected = np.bincount(found, minlength=256)[possible], chances[possible] * len(values)
+        if stats.chi2.sf((np.square(counts - expected) / expected).sum(), len(counts) - 1) < RARE:
+            return False
+    return True
 
 
 def _is_between(counts: np.ndarray, number: int, least: float, most: float) -> bool:
@@ -389,7 +456,7 @@ def _are_valid(reports: np.ndarray, oracle: Oracle) -> bool:
     if isinstance(oracle, HadamardResponse):
         return bool((reports < 2 * (oracle.columns - 1)).all())
     if isinstance(oracle, SubsetSelection) and oracle.is_list:
-        ordered = (np.diff(reports.astype(np.int64), axis=1) > 0).all()
+        ordered = (reports[:, 1:] > reports[:, :-1]).all()
         return bool(ordered) and bool((reports < oracle.categories).all())
     used = oracle.categories % 8  # bits of the last byte, the lowest first
     clean = not used or not (reports[:, -1] >> np.uint8(used)).any()

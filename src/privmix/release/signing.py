@@ -21,6 +21,9 @@ KEY, PUBLIC_KEY = "key", "key.pub"
 CONTEXT = b"privmix release, format 2: checksums\n"  # a signature of anything else does not fit
 FORM = re.compile(r"ed25519 (?P<key>[0-9a-f]{64}) (?P<signature>[0-9a-f]{128})\n")
 HEX_KEY = re.compile(r"(?:ed25519 )?([0-9a-fA-F]{64})")
+# The curve of Ed25519: -x² + y² = 1 + d x² y² modulo p (RFC 8032, 5.1)
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
 
 
 def load_or_create_key(folder: Path = FOLDER) -> Ed25519PrivateKey:
@@ -76,6 +79,7 @@ def check_signature(folder: Path) -> str:
     if found is None:
         raise UserError(f"{path} is not a signature; get the release again.")
     message = CONTEXT + read_text(folder / CHECKSUMS, MOST_BYTES[CHECKSUMS]).encode()
+    _refuse_small_order(found["key"], str(path))
     try:
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(found["key"]))
         public.verify(bytes.fromhex(found["signature"]), message)
@@ -96,4 +100,19 @@ def read_signer(text: str) -> str:
             f"--signer {text}: give the public key of the curator, as 64 hexadecimal digits or as the file "
             f"{PUBLIC_KEY} that holds them."
         )
+    _refuse_small_order(found[1], f"--signer {text}")
     return found[1].lower()
+
+
+def _refuse_small_order(key: str, where: str) -> None:
+    """Refuse a public key whose point has an order of at most 8: for it, anyone can make signatures that fit.
+
+    The key is y, and the sign of x in the last bit. The order is 1 or 2 if y² = 1, which makes x = 0, and 4 if y = 0.
+    A point of order 8 doubles to y = 0. The doubled y is (x² + y²)/(1 - d x² y²), so x² = -y², and the curve gives
+    d y⁴ + 2 y² = 1.
+    """
+    square = pow(int.from_bytes(bytes.fromhex(key), "little") % 2**255, 2, P)
+    if square in (0, 1) or (D * square * square + 2 * square - 1) % P == 0:
+        raise UserError(
+            f"{where} has a public key of small order, for which anyone can sign; do not trust the release."
+        )

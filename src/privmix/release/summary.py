@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from privmix.artefacts.clean import RowCounts
+from privmix.errors import printable
 from privmix.release import card, charges
 from privmix.release.account import Booking
 from privmix.release.charges import SpendingLimit
@@ -25,7 +26,7 @@ def describe_release(model: ReleasedModel, folder: Path) -> list[Fact]:
     protects = neighbours(privacy.unit, privacy.relation, privacy.within_m)
     facts = [
         ("Model", card.title(model)),
-        ("Folder", f"{folder} ({len(model.files) + 2} files; open {PAGE} first)"),
+        ("Folder", f"{printable(str(folder))} ({len(model.files) + 2} files; open {PAGE} first)"),
         ("Claim", claim(privacy).rstrip(",")),
         ("Protects", f"{protects} ({privacy.unit} level, {privacy.relation})"),
         ("Trust", TRUST[privacy.trust]),

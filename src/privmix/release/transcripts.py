@@ -426,7 +426,7 @@ def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> Noi
     depth = _bisection(spec).depth
     roots = root_levels(spec, mechanism.relation(spec), mechanism.split(budget)[0], depth)
     _demand(type(entry["roots"]) is int and entry["roots"] == roots, f"{roots} levels of roots")
-    shape = check_shape(entry["splits"], roots, depth)
+    shape = check_shape(entry["splits"], roots, depth, len(_text_bytes(entry["counts"])) // 8)
     counts = _counts(entry["counts"], len(shape.leaves()[0]))
     deviation = mechanism.deviation(mechanism.relation(spec), budget)
     most = most_records(spec, mechanism.relation(spec))
@@ -437,8 +437,13 @@ def _tree(entry: Entry, mechanism: NoisyTree, spec: Spec, budget: Budget) -> Noi
     return Noisy("leaf counts", counts, deviation, "gaussian", False, 0.0, most, 1.0, whole=True)
 
 
-def check_shape(value: Any, first: int, depth: int) -> TreeShape:
-    """Return the tree of a packed shape. Refuse one that is deeper than allowed or has bits to spare."""
+def check_shape(value: Any, first: int, depth: int, leaves: int | None = None) -> TreeShape:
+    """Return the tree of a packed shape. Refuse one that is deeper than allowed or has bits to spare.
+
+    It has one bit for each node: 2 L - R for L leaves and R roots. A longer text is refused before it is decoded.
+    """
+    bits = 2 << depth if leaves is None else 2 * leaves - (1 << first)
+    _demand(isinstance(value, str) and len(value) <= 4 * (bits // 24 + 1), "a tree with as many leaves")
     content = _text_bytes(value)
     _demand(len(content) * 8 >= 1 << first, "a complete tree")
     shape = TreeShape.unpacked(first, value)

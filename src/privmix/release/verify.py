@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from privmix.artefacts.privacy_statement import BENCHMARK_NOTICE, RELEASE_NOTICE
-from privmix.errors import UserError
+from privmix.errors import UserError, printable
 from privmix.privacy.accounting import (
     ATTRIBUTE_COUNTS,
     Claim,
@@ -49,6 +49,7 @@ from privmix.release.folder import (
     CARD,
     CHECKSUMS,
     COMMON_FILES,
+    MEASURED,
     MODEL,
     MOST_BYTES,
     PAGE,
@@ -59,6 +60,7 @@ from privmix.release.folder import (
     TIMESTAMP,
     ReleasedModel,
     checksums,
+    model_text,
     read_release,
 )
 from privmix.release.model_form import check_domain, check_mixtures, check_texts
@@ -127,10 +129,10 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
             warnings.simplefilter("ignore")  # hostile numbers overflow
             return _inspect(Path(folder), trusted, rehearsal)
     except UserError as error:
-        raise UserError(_join_blanks(str(error), str(Path(folder)))) from error
+        raise UserError(_as_line(str(error), str(Path(folder)))) from error
     except OSError as error:
         raise UserError(
-            f"{folder} cannot be read ({error.strerror or 'damaged file'}); get the release again."
+            f"{printable(str(folder))} cannot be read ({error.strerror or 'damaged file'}); get the release again."
         ) from error
     except (
         ValueError,
@@ -142,13 +144,14 @@ def inspect(folder: Path, signer: str | None = None, *, rehearsal: bool = False)
         AssertionError,
     ) as error:
         raise UserError(
-            f"{folder} holds values that no release has ({type(error).__name__}); do not publish it."
+            f"{printable(str(folder))} holds values that no release has ({type(error).__name__}); do not publish it."
         ) from error
 
 
-def _join_blanks(sentence: str, folder: str) -> str:
-    """Replace runs of blanks in texts of a release, which could look like a line of their own on a terminal."""
-    return folder.join(summary.join_blanks(part) for part in sentence.split(folder))
+def _as_line(sentence: str, folder: str) -> str:
+    """Return an error as one line: without runs of blanks in texts of a release, and with all letters visible."""
+    parts = (printable(summary.join_blanks(part)) for part in sentence.split(folder))
+    return printable(folder).join(parts)
 
 
 def _inspect(folder: Path, trusted: str | None, rehearsal: bool) -> Verdict:
@@ -248,21 +251,37 @@ def _check_files(folder: Path) -> tuple[str, ...]:
 
 def _check_form(folder: Path, model: ReleasedModel) -> None:
     """Check all parts of the model whose form does not depend on the mechanism."""
-    if model.privacy.mode != "release" or model.notice != RELEASE_NOTICE:
+    if model.privacy.mode != "release":
         raise UserError(f"{MODEL} has the mode {model.privacy.mode!r} and must not be published.")
+    if model.notice != RELEASE_NOTICE:
+        raise UserError(f"{MODEL} has another notice than the one of every release; do not publish it.")
     content = model.model_dump(mode="json")
     content["synthetic"].pop("seed")
     for key in _keys(content):
         if key in SECRET_KEYS:
             raise UserError(f"{MODEL} has the key {key!r}, which a release must not hold; do not publish it.")
     text = read_text(folder / MODEL, MOST_BYTES[MODEL])
-    if text != model.model_dump_json(indent=1):
+    if text != model_text(model):
         raise UserError(
-            f"{MODEL} is not written as Privmix writes it (order, spacing, digits or repeated keys), which can hide "
-            "data; do not publish it."
+            f"{MODEL} is not written as Privmix writes it (order, spacing, digits, signs of zeros or repeated keys), "
+            "which can hide data; do not publish it."
         )
-    check_texts({name: content[name] for name in ("about", "domain", "mechanism", "notes", "synthetic")})
-    check_traces(text)
+    privacy = content["privacy"]
+    written_by_hand = (
+        "about",
+        "domain",
+        "mechanism",
+        "method",
+        "version",
+        "parameters",
+        "notes",
+        "synthetic",
+    )
+    check_texts({"accountant": privacy["accountant"], **{name: content[name] for name in written_by_hand}})
+    # The other parts hold numbers, and texts that follow from the plan.
+    check_traces(
+        model.model_dump_json(indent=1, exclude={**dict.fromkeys(MEASURED, True), "privacy": {"ledger"}})
+    )
     if not FIRST_DAY <= model.made <= datetime.date.today() + datetime.timedelta(days=1):
         raise UserError(
             f"{MODEL} has the date {model.made}, which is before the first release or in the future; do not publish it."
@@ -388,11 +407,11 @@ def _check_synthetic(folder: Path, model: ReleasedModel) -> None:
         stream.close()
     if not stream.same:
         raise wrong
-    open_parquet(parquet, MOST_BYTES[SYNTHETIC_PARQUET], made.columns, made.rows, set())
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / SYNTHETIC_PARQUET
         synthetic.write_parquet(model, copy)
         if not is_same_file(parquet, copy):
+            open_parquet(parquet, MOST_BYTES[SYNTHETIC_PARQUET], made.columns, made.rows, set())
             raise wrong
 
 
@@ -525,11 +544,15 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
         "Not checked: attributes that a file system keeps beside the contents of files, such as times, owners and "
         "extended attributes. A copy of the contents leaves them behind."
     )
+    look = "The last digits of noisy numbers"
+    if model.local:
+        look = "The last digits of noisy numbers, the numbers of hash functions and the order of the reports"
     found.append(
         "Not checked, because a folder cannot show it: that the noise was really drawn, independent and of the stated "
         "scale. Invented numbers that pass the tests look the same, and the tests notice noise that is several times "
         "too small only where there are many numbers. Nor that the records are those of the stated unit, relation and "
         "number, and that public texts, bounds, parameters and names, the published seed, and digits beyond the sixth "
-        "of numbers that follow from others hold no records. This needs trust in the signer."
+        f"of numbers that follow from others hold no records. {look} look random, but they could be encrypted records. "
+        "This needs trust in the signer."
     )
     return tuple(found)

@@ -293,7 +293,7 @@ CHANGES = (
     change(
         "whole numbers count as noisy",
         OF_IMPLAUSIBLE + "::test_whole_numbers_are_no_noisy_numbers",
-        (NOISE_EVIDENCE, " and _has_low_parts(parts)", ""),
+        (NOISE_EVIDENCE, " and has_low_parts(parts)", ""),
     ),
     change(
         "equal numbers count as noisy if they are large",

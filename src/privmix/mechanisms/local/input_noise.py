@@ -57,9 +57,10 @@ class InputNoise(LocalMechanism):
         self, answers: CoordinateReports, mixture: Mixture, spec: Spec, plan: Plan
     ) -> Iterator[np.ndarray]:
         """Yield P(component | row). A naive fit describes the noisy rows, so it sees no noise here either."""
-        rows, noise = report_rows(answers, spec), self.noise_scales(spec, plan)
-        for first in range(0, len(rows), BLOCK):
-            some = observe(rows[first : first + BLOCK])
+        noise = self.noise_scales(spec, plan)
+        for first in range(0, len(answers), BLOCK):
+            block = {name: values[first : first + BLOCK] for name, values in answers.columns.items()}
+            some = observe(report_rows(CoordinateReports(block), spec))
             joint = (
                 log_joint(some, mixture) if self.fit_mode == "naive" else noisy_joint(some, mixture, noise)
             )

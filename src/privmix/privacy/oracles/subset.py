@@ -121,7 +121,10 @@ class SubsetSelection(Oracle):
             return count_marks(reports, self.categories)
         self._refuse(reports, reports.dtype.kind in "iu" and reports.shape[1:] == (self.size,))
         self._refuse(reports, not len(reports) or (reports.min() >= 0 and reports.max() < self.categories))
-        return np.bincount(reports.ravel(), minlength=self.categories)
+        support = np.zeros(self.categories, dtype=np.int64)
+        for block in blocks(len(reports), self.size, max(1 << 20, self.categories)):
+            support += np.bincount(reports[block].ravel(), minlength=self.categories)
+        return support
 
     def probability_table(self) -> np.ndarray:
         """Return P(set | truth) for a small k: a column for each set, in the order of `itertools.combinations`."""
