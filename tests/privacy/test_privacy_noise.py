@@ -135,9 +135,9 @@ def test_seeded_noise_is_the_value_plus_the_stream():
 ALLOWED = {
     "attacks/aggregate.py", "attacks/attribute.py", "attacks/differencing.py", "attacks/homogeneity.py",
     "attacks/linkage.py", "attacks/membership/learned.py", "attacks/membership/shadow_attacks.py",
-    "attacks/membership/shadows.py", "attacks/reconstruction.py",
+    "attacks/membership/shadows.py", "attacks/membership/shares.py", "attacks/reconstruction.py",
     "audit/black_box.py", "audit/crafted_worlds.py", "audit/recording.py",
-    "catalog/synthetic.py", "evaluate/clusters.py", "evaluate/table.py",
+    "catalog/synthetic.py", "evaluate/clusters.py", "evaluate/simultaneous.py", "evaluate/table.py",
     "mixture/em.py", "mixture/mixed.py", "mixture/mixed_em.py", "mixture/model.py", "mixture/moments.py",
     "mixture/posterior.py", "mixture/search.py",
     "naive/k_anonymity.py", "naive/pseudonymised.py", "naive/statistics.py",

@@ -55,7 +55,7 @@ def as_model(release, **changes):
     values = {
         "transcript": release.transcript, "normalised": release.mixture, "original": release.mixture,
         "shares": release.shares, "proportions": [], "notes": release.notes, "method": "noisy_moments",
-        "local": False, "files": (), "privacy": SimpleNamespace(ledger=[]),
+        "local": False, "files": (), "privacy": SimpleNamespace(ledger=[]), "labels": None, "statistics": [],
     }  # fmt: skip
     return SimpleNamespace(**{**values, **changes})
 
