@@ -31,7 +31,7 @@ class MechanismFailure(UserError):
 def printable(text: str, keep: str = "") -> str:
     """Return text for a terminal, such as the name of a file from someone else, with all its letters visible.
 
-    Escapes replace letters that control a terminal, that reorder others, or that nobody sees, except those in `keep`,
+    Escapes replace letters that control a terminal, that reorder others, or that are invisible, except those in `keep`,
     and all but the first of several blanks, which could look like the end of a line.
     """
     shown = "".join(

@@ -12,7 +12,7 @@ release, N_s its row sums, and u_sz = P(z | s)/π_z = 1 - κ + κ N_sz/(N_s π_z
     I(Z; S) ≤ Σ_s (N_s/n) KL(P(· | s) ‖ π) = Σ_s (N_s/n) Σ_z π_z φ(u_sz),   φ(u) = u ln u - u + 1
 
 (the difference is KL(P(·) ‖ π) ≥ 0; Csiszár and Körner 2011, the golden formula). φ(u)/(u - 1)² decreases in u, and
-u ≥ 1 - κ, so φ(u) ≤ ψ(κ) (u - 1)²/κ² with ψ(κ) = κ² φ(1 - κ)/κ² = (1 - κ) ln(1 - κ) + κ. Hence
+u ≥ 1 - κ, so φ(u) ≤ ψ(κ) (u - 1)²/κ² with ψ(κ) = κ² φ(1 - κ)/κ² = (1 - κ) ln(1 - κ) + κ. So
 
     (N_s/n) KL(P(· | s) ‖ π) ≤ ψ(κ) D_s²/(n N_s),   D_s² = Σ_z (N_sz - π_z N_s)²/π_z.           (1)
 
