@@ -404,6 +404,21 @@ def test_each_low_digit_of_noise_is_random(bits):
         assert not noise_evidence.has_low_parts([replace(honest, values=digits)])
 
 
+def test_single_numbers_without_noise_are_refused_together():
+    """Each of seven statistics has one number, which alone may be whole; honest ones pass."""
+    rng = np.random.default_rng(2)
+
+    def numbers(noisy):
+        for count in rng.integers(100, 3000, 7):
+            value = float(count) + (np.rint(rng.laplace(0, 3) * 2**20) / 2**20 if noisy else 0.0)
+            yield noise_evidence.Noisy(f"count {count}", np.array([value]), 3.0, "laplace", whole=True)
+
+    for _ in range(300):
+        noise_evidence.check_noise(list(numbers(noisy=True)), "here")
+    with pytest.raises(UserError, match="together"):
+        noise_evidence.check_noise(list(numbers(noisy=False)), "here")
+
+
 @pytest.mark.parametrize("method", ["laplace_input", "gaussian_input", "planar_laplace"])
 def test_text_in_the_digits_of_noisy_rows_is_refused(runs, method):
     plan, reports, _ = runs[method]

@@ -105,21 +105,36 @@ def check_noise(measured: Sequence[Noisy], where: str) -> None:
         ratios = np.concatenate([part.ratios for part in parts])
         plausible = plausible and _has_energy(ratios, law) and _has_tails(ratios, law)
         plausible = plausible and _has_differences(parts, law) and has_low_parts(parts)
-        plausible = plausible and all(not part.whole or _is_off_whole_numbers(part) for part in parts)
+        plausible = plausible and all(_are_off_whole_numbers([part]) for part in parts if part.whole)
         plausible = plausible and all(_is_in_reach(part) and _is_small_enough(part) for part in parts)
         if not plausible:
             raise UserError(
                 f"{where}: the {kind} do not have the noise that the plan of the mechanism demands; do not publish it."
             )
+    # A kind may have few numbers, of which each may be whole by chance. All together may not.
+    drawn = [part for part in measured if not part.rounded and len(part.values)]
+    counts = [part for part in drawn if part.whole]
+    if not (has_low_parts(drawn) and _are_off_whole_numbers(counts)):
+        raise UserError(
+            f"{where}: the noisy numbers together do not have the noise that the plan of the mechanism demands; do not "
+            "publish it."
+        )
 
 
-def _is_off_whole_numbers(part: Noisy) -> bool:
+def _are_off_whole_numbers(parts: Sequence[Noisy]) -> bool:
     """Test that no more of the counts are near whole numbers than noise puts there."""
-    apart = np.abs(part.values - np.rint(part.values)) + STEP
-    near = [near_whole_number(float(np.min(part.scale)), part.law, within) for within in NEAR]
+    if not parts:
+        return True
+    values = np.concatenate([part.values for part in parts])
+    apart = np.abs(values - np.rint(values)) + STEP
     return all(
-        (apart <= within).sum() <= stats.binom.isf(RARE, len(apart), chance)
-        for within, chance in zip(NEAR, near, strict=True)
+        (apart <= within).sum()
+        <= stats.binom.isf(
+            RARE,
+            len(apart),
+            max(near_whole_number(float(np.min(part.scale)), part.law, within) for part in parts),
+        )
+        for within in NEAR
     )
 
 
@@ -294,7 +309,7 @@ def _has_differences(parts: Sequence[Noisy], law: str) -> bool:
 
 def has_low_parts(parts: Sequence[Noisy]) -> bool:
     """Test positions within a unit that is small beside the noise: no position is frequent, and each bit is random."""
-    if any(part.rounded or not len(part.values) for part in parts):
+    if not parts or any(part.rounded or not len(part.values) for part in parts):
         return True
     steps = np.rint(np.concatenate([part.values for part in parts]) / STEP)
     narrowest = min(float(np.min(part.scale)) for part in parts) / STEP / 16

@@ -538,7 +538,7 @@ def passed_checks(model: ReleasedModel, plan: PublicPlan, derived: Derived) -> t
         )
     found.append(
         "Not checked: notes on the course of a random search (EM stopped early; components that are empty, narrow, or "
-        "were moved or narrowed), of which only the form was checked."
+        "were moved or narrowed; what the aim at the worst group changes), of which only the form was checked."
     )
     found.append(
         "Not checked: attributes that a file system keeps beside the contents of files, such as times, owners and "
