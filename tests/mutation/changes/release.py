@@ -205,7 +205,7 @@ CHANGES = (
     change(
         "JSON with spare room is accepted",
         OF_REFUSALS,
-        (VERIFY, "if text != model.model_dump_json(indent=1):", "if False:"),
+        (VERIFY, "if text != model_text(model):", "if False:"),
     ),
     change(
         "texts without a limit are accepted",
