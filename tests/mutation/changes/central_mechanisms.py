@@ -466,14 +466,15 @@ CHANGES = (
         ),
     ),
     change(
-        "the weights of groups come from their exact sizes",
+        "the weights of groups come from their exact places",
         f"{OF_WORST_GROUP}::test_replay_finds_nothing",
         (
             SYNOPSIS_MECHANISM,
             "fit, notes = worst_group.fit_worst(",
-            "exact = np.bincount(view.codes[self.worst_of], minlength=groups.table.shape[1])\n"
-            "            shares = groups.table * 0 + exact * len(view)\n"
-            "            groups = replace(groups, table=shares)\n"
+            "exact = np.zeros(groups.table.shape)\n"
+            "            place = groups.region[self.locate(synopsis.released, spec, view.points)]\n"
+            "            np.add.at(exact, (place, view.codes[self.worst_of]), 100.0)\n"
+            "            groups = replace(groups, table=exact)\n"
             "            fit, notes = worst_group.fit_worst(",
         ),
     ),
